@@ -1,0 +1,143 @@
+//! Lists the cases of a store and runs them.
+
+use crate::{
+    cases::{Entry, entries},
+    fixture::{Fixture, Stop},
+    harness::{StoreUnderTest, Subject},
+};
+use hapax_core::{BoxError, BoxFuture};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+/// A case that takes longer than this hangs.
+const DEADLINE: Duration = Duration::from_mins(2);
+/// With `HAPAX_TEST_LONG=1`.
+const LONG_DEADLINE: Duration = Duration::from_hours(1);
+
+/// Whether the environment asks for the full counts: `HAPAX_TEST_LONG=1`.
+pub(crate) fn long() -> bool {
+    std::env::var_os("HAPAX_TEST_LONG").is_some_and(|value| value == "1")
+}
+
+/// How a [`Case`] ended.
+#[must_use]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The store does what the case asks.
+    Passed,
+    /// It does not: where, and what it said.
+    Failed(String),
+    /// The case does not apply to the store: why.
+    Ignored(String),
+}
+
+type SetUp = fn() -> BoxFuture<'static, Result<Arc<dyn Subject>, BoxError>>;
+
+/// One statement about a store, and the means to check it.
+#[derive(Clone)]
+pub struct Case {
+    entry: Entry,
+    set_up: SetUp,
+    skip: Option<&'static str>,
+}
+
+impl Case {
+    /// The statement: `area::it_holds`.
+    pub fn name(&self) -> &'static str {
+        self.entry.name
+    }
+
+    /// Checks it on a fresh store, on a runtime of its own. Not to be called on a runtime.
+    pub fn run(&self) -> Outcome {
+        if let Some(reason) = self.skip {
+            return Outcome::Ignored(reason.into());
+        }
+        // A panic of the store fails the case and not the run.
+        match catch_unwind(AssertUnwindSafe(|| self.run_on_runtime())) {
+            Ok(Ok(())) => Outcome::Passed,
+            Ok(Err(Stop::Failed(what))) => Outcome::Failed(what),
+            Ok(Err(Stop::Skipped(reason))) => Outcome::Ignored(reason.into()),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+                Outcome::Failed(format!("a panic: {text}"))
+            }
+        }
+    }
+
+    fn run_on_runtime(&self) -> Result<(), Stop> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
+        let deadline = if long() { LONG_DEADLINE } else { DEADLINE };
+        let checked = async {
+            let subject = (self.set_up)().await?;
+            (self.entry.run)(Fixture::new(subject).await?).await
+        };
+        let ended = runtime.block_on(async { tokio::time::timeout(deadline, checked).await });
+        // A store that hangs in a thread of its own must not keep the suite from saying so.
+        runtime.shutdown_timeout(Duration::from_secs(5));
+        ended.unwrap_or_else(|_| Err(Stop::Failed(format!("no end after {deadline:?}"))))
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Case({})", self.name())
+    }
+}
+
+/// All cases for a store, for a test that runs them by itself. [`main`] is the usual way.
+pub fn cases<H: StoreUnderTest>() -> Vec<Case> {
+    let set_up: SetUp = || Box::pin(async { Ok(Arc::new(H::fresh().await?) as Arc<dyn Subject>) });
+    entries().into_iter().map(|entry| Case { entry, set_up, skip: H::skips(entry.name) }).collect()
+}
+
+/// Suites of several stores in one test binary.
+///
+/// ```no_run
+/// # use hapax_conformance::{Suite, StoreUnderTest};
+/// # fn run<OnDisk: StoreUnderTest, InMemory: StoreUnderTest>() -> std::process::ExitCode {
+/// Suite::new().with::<OnDisk>("disk").with::<InMemory>("memory").run()
+/// # }
+/// ```
+#[must_use = "a suite does nothing until it runs"]
+#[derive(Debug, Default)]
+pub struct Suite {
+    trials: Vec<Trial>,
+}
+
+impl Suite {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds all cases for a store, named `name::area::statement`.
+    pub fn with<H: StoreUnderTest>(mut self, name: &str) -> Self {
+        self.trials.extend(cases::<H>().into_iter().map(|case| {
+            Trial::ignorable_test(format!("{name}::{}", case.name()), move || match case.run() {
+                Outcome::Passed => Ok(Completion::Completed),
+                Outcome::Ignored(reason) => Ok(Completion::ignored_with(reason)),
+                Outcome::Failed(what) => Err(Failed::from(what)),
+            })
+        }));
+        self
+    }
+
+    /// Lists or runs them as the command line of the test binary asks.
+    #[must_use = "return it from `main`"]
+    pub fn run(self) -> ExitCode {
+        libtest_mimic::run(&Arguments::from_args(), self.trials).exit_code()
+    }
+}
+
+/// Lists and runs the cases of one store as `cargo test` and nextest expect.
+#[must_use = "return it from `main`"]
+pub fn main<H: StoreUnderTest>(name: &str) -> ExitCode {
+    Suite::new().with::<H>(name).run()
+}
