@@ -1,0 +1,116 @@
+//! The steps that share a commit.
+
+use crate::{error::Failure, step::Tx, unit::Unit, writer::Writer};
+use hapax_core::Name;
+use std::collections::HashSet;
+
+pub(crate) struct Batch {
+    /// Each has a step in the batch; the last may have more than fit.
+    units: Vec<Box<dyn Unit>>,
+    names: HashSet<Name>,
+    steps: usize,
+    bytes: usize,
+    /// Whether the one step is too large for company.
+    large: bool,
+    most: usize,
+}
+
+impl Batch {
+    /// So many steps are in a commit, at most.
+    pub(crate) const MOST_STEPS: usize = 128;
+    /// So many bytes of receipts.
+    const MOST_BYTES: usize = 256 * 1024;
+    /// A larger receipt has a commit of its own: small ones need not wait for it.
+    const LARGE: usize = 16 * 1024;
+
+    pub(crate) fn new(most: usize) -> Self {
+        Self { units: Vec::new(), names: HashSet::new(), steps: 0, bytes: 0, large: false, most }
+    }
+
+    /// How many steps were tried.
+    pub(crate) fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Runs what is queued, as much as fits into a commit. After an error the last step is the one that failed.
+    pub(crate) fn fill(&mut self, writer: &Writer, tx: &Tx<'_>) -> rusqlite::Result<()> {
+        while let Some(mut unit) = writer.pop() {
+            if !self.has_room_for(&*unit) {
+                writer.put_back(std::iter::once(unit));
+                return Ok(());
+            }
+            if !unit.depart() {
+                unit.answer(&Failure::gone());
+                continue;
+            }
+            let run = self.run(&mut *unit, tx);
+            let is_over = unit.next().is_none();
+            self.units.push(unit);
+            run?;
+            if !is_over {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, unit: &mut dyn Unit, tx: &Tx<'_>) -> rusqlite::Result<()> {
+        while self.has_room_for(unit) {
+            let Some((name, bytes)) = unit.next() else { return Ok(()) };
+            self.names.extend(name.cloned());
+            self.bytes += bytes;
+            self.large = bytes > Self::LARGE;
+            self.steps += 1;
+            unit.run(tx)?;
+        }
+        Ok(())
+    }
+
+    fn has_room_for(&self, unit: &dyn Unit) -> bool {
+        match unit.next() {
+            _ if self.steps == 0 => true,
+            // A name occurs once: who finds its caller gone after the commit must still be able to free the key
+            // before the next step on it.
+            Some((Some(name), _)) if self.names.contains(name) => false,
+            Some((_, bytes)) => {
+                !self.large
+                    && bytes <= Self::LARGE
+                    && self.steps < self.most
+                    && self.bytes + bytes <= Self::MOST_BYTES
+            }
+            None => true,
+        }
+    }
+
+    pub(crate) fn keep(&mut self) {
+        self.units.iter_mut().for_each(|unit| unit.keep());
+    }
+
+    /// Nobody knows whether the commit happened.
+    pub(crate) fn doubt(&mut self, failure: &Failure) {
+        self.units.iter_mut().for_each(|unit| unit.doubt(failure));
+    }
+
+    /// The transaction is undone. A step that was alone in it is refused; many are run again one by one, so that the
+    /// failure reaches none but its owner. Answers how many steps are to be run so.
+    pub(crate) fn undo(&mut self, failure: &Failure, alone: usize) -> usize {
+        self.units.iter_mut().for_each(|unit| unit.undo());
+        match (self.steps, self.units.first_mut()) {
+            (1, Some(unit)) => {
+                unit.refuse(failure);
+                alone.saturating_sub(1)
+            }
+            (steps, _) => steps,
+        }
+    }
+
+    /// Units with steps left go back to the queue, the others to their callers. In this order: what a caller that is
+    /// gone leaves behind is then freed before anything else.
+    pub(crate) fn hand_back(self, writer: &Writer) {
+        let (over, left): (Vec<_>, Vec<_>) = self.units.into_iter().partition(|unit| unit.next().is_none());
+        writer.put_back(left.into_iter());
+        for unit in over {
+            unit.answer(&Failure::gone());
+        }
+    }
+}

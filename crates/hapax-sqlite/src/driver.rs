@@ -1,0 +1,18 @@
+//! `sqlite:` URLs.
+
+use crate::{options::SqliteOptions, store::SqliteStore};
+use hapax_core::{
+    Backend, BackendUrl, BoxFuture, Driver, StoreResult, SystemClock, registry::ConnectOptions,
+};
+use std::sync::Arc;
+
+/// `sqlite:PATH`, with the options of [`SqliteOptions::from_url`].
+pub const DRIVER: Driver = Driver { name: "sqlite", schemes: &["sqlite"], connect };
+
+fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a, StoreResult<Backend>> {
+    Box::pin(async move {
+        let options = SqliteOptions::from_url(url, options)?;
+        let store = SqliteStore::open(options, Arc::new(SystemClock)).await?;
+        Ok(Backend::new("sqlite", Arc::new(store)))
+    })
+}

@@ -1,0 +1,39 @@
+//! The embedded store of hapax: one SQLite file that many processes of one machine share.
+//!
+//! Every step is one transaction: it loads the row of its key, runs the rule of
+//! [`hapax_core::idempotency::machine`] on it, and writes back what changed. The rules are not written a second time in
+//! SQL.
+//!
+//! - **Writes** go through one connection. Calls that come while a commit is under way share the next one, so a
+//!   thousand callers pay for a few syncs, and a lone one waits for nobody.
+//! - **Reads**, and with them replays, write nothing and wait for no writer.
+//! - **Time**: leases run on the clock that counts from the start of the machine, and are kept with the id of that
+//!   life of the machine: after a restart their owners are dead. How long a result answers is wall-clock time.
+//! - **Durability**: by default an answer is given once the disk has it; see [`Synchronous`].
+//! - **Files**: the database, its log `…-wal`, and `…-shm`. The log may stay when the last process ends, and belongs to
+//!   the store: a backup takes all of it, or goes through SQLite (`sqlite3 FILE '.backup COPY'`).
+
+mod batch;
+mod commit;
+mod connect;
+mod driver;
+mod error;
+mod idempotency;
+mod list;
+mod options;
+mod patience;
+mod place;
+mod prune;
+mod reader;
+mod row;
+mod schema;
+mod step;
+mod store;
+mod unit;
+mod writer;
+
+pub use crate::{
+    driver::DRIVER,
+    options::{SqliteOptions, Synchronous},
+    store::{SqliteStore, Upgraded, upgrade},
+};

@@ -1,0 +1,277 @@
+//! The file itself: what may be there, who may read it, and on which file system.
+//!
+//! Nothing here opens a file that exists. Closing a file drops all POSIX locks that the process has on it, those of
+//! SQLite's connections too; so a file is opened by name only to make it, when nobody can have it open yet.
+
+use crate::error::{BACKEND, config};
+use hapax_core::{StoreError, StoreErrorKind, StoreResult};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+const OP: &str = "open the store";
+
+/// Makes the file, and the folders it lies in, where they are missing. Answers its path from the root.
+pub(crate) fn prepare(path: &Path, allow_network: bool) -> StoreResult<PathBuf> {
+    let (path, is_there) = look(path, allow_network)?;
+    if is_there {
+        return Ok(path);
+    }
+    if let Some(folder) = path.parent() {
+        make_folders(folder).map_err(|e| refused(folder, "made", e))?;
+    }
+    match new_file(&path) {
+        Ok(()) => Ok(path),
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(refused(&path, "made", e)),
+        Err(_) => match fs::metadata(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                Err(config(OP, format!("`{}` is a symbolic link to nothing", path.display())))
+            }
+            // Another process was faster.
+            _ => Ok(path),
+        },
+    }
+}
+
+/// The path, from the root, of a file that must be there.
+pub(crate) fn existing(path: &Path, allow_network: bool) -> StoreResult<PathBuf> {
+    match look(path, allow_network)? {
+        (path, true) => Ok(path),
+        (path, false) => Err(config(OP, format!("there is no store at `{}`", path.display()))),
+    }
+}
+
+/// The path from the root, and whether a file is there. Refuses what cannot be a store.
+fn look(path: &Path, allow_network: bool) -> StoreResult<(PathBuf, bool)> {
+    if path.as_os_str().is_empty() {
+        return Err(config(OP, "the path of the file is empty"));
+    }
+    // From the root, so that a later change of the working directory moves nothing, and no name means more to SQLite
+    // than a file.
+    let path = std::path::absolute(path).map_err(|e| refused(path, "found", e))?;
+    if !allow_network {
+        refuse_network(&path)?;
+    }
+    match fs::metadata(&path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok((path, false)),
+        Err(e) => Err(refused(&path, "looked at", e)),
+        Ok(found) if found.is_dir() => {
+            Err(config(OP, format!("`{}` is a folder: name a file in it", path.display())))
+        }
+        Ok(found) if !found.is_file() => {
+            Err(config(OP, format!("`{}` is not a regular file", path.display())))
+        }
+        Ok(found) => {
+            warn_if_open_to_others(&path, &found);
+            Ok((path, true))
+        }
+    }
+}
+
+fn refused(path: &Path, what: &str, error: io::Error) -> StoreError {
+    let (kind, hint) = match error.kind() {
+        io::ErrorKind::PermissionDenied => (StoreErrorKind::Auth, ": this user may not"),
+        io::ErrorKind::ReadOnlyFilesystem => (StoreErrorKind::Auth, ": its file system is read-only"),
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            (StoreErrorKind::Config, ": a part of the path is a file, not a folder")
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            (StoreErrorKind::Unavailable, ": the disk is full; make room, then try again")
+        }
+        _ => (StoreErrorKind::Config, ""),
+    };
+    let reason = format!("`{}` could not be {what}{hint}", path.display());
+    StoreError::new(kind, BACKEND, OP, reason).with_source(error)
+}
+
+#[cfg(unix)]
+fn new_file(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    // Keys hold addresses, receipts hold results: the owner's alone. SQLite gives the files beside it the same mode.
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop)
+}
+
+#[cfg(not(unix))]
+fn new_file(path: &Path) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).create_new(true).open(path).map(drop)
+}
+
+#[cfg(unix)]
+fn make_folders(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(not(unix))]
+fn make_folders(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)
+}
+
+#[cfg(unix)]
+fn warn_if_open_to_others(path: &Path, found: &fs::Metadata) {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = found.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        tracing::warn!(path = %path.display(), mode = format_args!("{mode:o}"), "other users may open the store: `chmod 600` keeps its keys and receipts private");
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_if_open_to_others(_: &Path, _: &fs::Metadata) {}
+
+/// Locks and shared memory, which the log needs, hold within one machine only.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn refuse_network(path: &Path) -> StoreResult<()> {
+    // The magic number of `statfs` is the same for virtiofs and local FUSE file systems; the name is not. Where there
+    // is no list of mounts, as in some sandboxes, nothing can be said.
+    let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo") else { return Ok(()) };
+    let Some(real) = path.ancestors().find_map(|known| fs::canonicalize(known).ok()) else { return Ok(()) };
+    match file_system(&mounts, &real) {
+        Some(name) if is_network(name) => {
+            let reason = format!(
+                "`{}` is on the network file system `{name}`, where locks do not hold: name a file on a local disk; \
+                 `?network=allow` takes it where this machine alone ever opens it",
+                path.display()
+            );
+            Err(StoreError::new(StoreErrorKind::Config, BACKEND, OP, reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn refuse_network(_: &Path) -> StoreResult<()> {
+    Ok(())
+}
+
+/// The type of the file system that `path` lies on, by the text of `/proc/self/mountinfo`.
+#[cfg(any(target_os = "linux", target_os = "android", test))]
+fn file_system<'a>(mounts: &'a str, path: &Path) -> Option<&'a str> {
+    let mut nearest: Option<(usize, &str)> = None;
+    for line in mounts.lines() {
+        // `id parent major:minor root mount-point options… - type source …`
+        let Some((mount, rest)) = line.split_once(" - ") else { continue };
+        let (Some(point), Some(name)) = (mount.split(' ').nth(4), rest.split(' ').next()) else { continue };
+        let point = unescaped(point);
+        // Of two mounts at one point the later hides the earlier.
+        if path.starts_with(&point) && nearest.is_none_or(|(length, _)| point.len() >= length) {
+            nearest = Some((point.len(), name));
+        }
+    }
+    nearest.map(|(_, name)| name)
+}
+
+/// Blanks, line ends and backslashes stand as three octal digits.
+#[cfg(any(target_os = "linux", target_os = "android", test))]
+fn unescaped(text: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", test))]
+fn is_network(name: &str) -> bool {
+    const NETWORK: &[&str] = &[
+        "9p",
+        "acfs",
+        "afs",
+        "afpfs",
+        "auristorfs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "davfs",
+        "gfs",
+        "gfs2",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "orangefs",
+        "panfs",
+        "prl_fs",
+        "pvfs2",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "vboxsf",
+        "virtiofs",
+        "vmhgfs",
+        "wekafs",
+    ];
+    const OVER_FUSE: &[&str] = &[
+        "blobfuse",
+        "blobfuse2",
+        "ceph",
+        "ceph-fuse",
+        "cephfs",
+        "curlftpfs",
+        "gcsfuse",
+        "geesefs",
+        "glusterfs",
+        "goofys",
+        "grpcfuse",
+        "hdfs",
+        "juicefs",
+        "mfs",
+        "moosefs",
+        "mount-s3",
+        "osxfs",
+        "rclone",
+        "s3fs",
+        "seaweedfs",
+        "smbnetfs",
+        "sshfs",
+        "vmhgfs-fuse",
+    ];
+    match name.strip_prefix("fuse.") {
+        Some(name) => OVER_FUSE.contains(&name),
+        None => NETWORK.contains(&name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+23 22 0:22 / /srv rw - nfs4 server:/srv rw
+24 23 0:23 / /srv/fast rw - xfs /dev/vdb rw
+25 22 0:24 / /my\\040disk rw master:1 - fuse.sshfs host: rw
+26 22 0:25 / /again rw - virtiofs share rw
+27 26 0:26 / /again rw - tmpfs tmpfs rw
+a line of another kind
+";
+
+    fn at(path: &str) -> Option<&'static str> {
+        file_system(MOUNTS, Path::new(path))
+    }
+
+    #[test]
+    fn the_nearest_and_latest_mount_counts() {
+        assert_eq!(at("/home/x.db"), Some("ext4"));
+        assert_eq!(at("/srv/x.db"), Some("nfs4"));
+        assert_eq!(at("/srvx/x.db"), Some("ext4"));
+        assert_eq!(at("/srv/fast/x.db"), Some("xfs"));
+        assert_eq!(at("/my disk/x.db"), Some("fuse.sshfs"));
+        assert_eq!(at("/again/x.db"), Some("tmpfs"));
+        assert_eq!(file_system("", Path::new("/x")), None);
+    }
+
+    #[test]
+    fn network_file_systems_are_known() {
+        for name in ["nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "fuse.sshfs", "ceph", "lustre", "afs"] {
+            assert!(is_network(name), "{name}");
+        }
+        for name in
+            ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk", "fuse.gocryptfs", "apfs", "f2fs"]
+        {
+            assert!(!is_network(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The one connection that writes, and the queue before it.
+//!
+//! Whoever finds the writer idle becomes it: in one piece of blocking work that takes what is queued, commit by commit,
+//! and ends with the queue. There is no thread of its own and no timer: a lone call waits for nobody, and calls that
+//! come while a commit is under way share the next.
+
+use crate::{
+    batch::Batch,
+    commit::{Committer, Run, Start},
+    connect::Place,
+    error::Failure,
+    patience::{Patience, real_time},
+    step::{Release, Step},
+    unit::{Call, Home, Unit},
+};
+use hapax_core::StoreResult;
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::runtime::Handle;
+
+pub(crate) struct Writer {
+    place: Place,
+    /// Only used by the holder of the [`Turn`], so nobody ever waits for it.
+    committer: Mutex<Committer>,
+    state: Mutex<State>,
+    commits: Arc<AtomicU64>,
+    inline: bool,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Box<dyn Unit>>,
+    /// Whether somebody holds the turn.
+    taken: bool,
+}
+
+/// The right to use the connection.
+struct Turn {
+    writer: Arc<Writer>,
+    over: bool,
+}
+
+impl Turn {
+    /// Ends the turn, unless there is more to do.
+    fn finish(mut self) -> Option<Self> {
+        let mut state = locked(&self.writer.state);
+        if !state.queue.is_empty() {
+            drop(state);
+            return Some(self);
+        }
+        state.taken = false;
+        drop(state);
+        self.over = true;
+        None
+    }
+}
+
+impl Drop for Turn {
+    /// A turn that ends out of order, by a panic or with its runtime, leaves nobody waiting.
+    fn drop(&mut self) {
+        if !self.over {
+            let left: Vec<_> = {
+                let mut state = locked(&self.writer.state);
+                state.taken = false;
+                state.queue.drain(..).collect()
+            };
+            for unit in left {
+                unit.answer(&Failure::gone());
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("path", &self.place.path).finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(place: Place, committer: Committer, inline: bool) -> Self {
+        let commits = committer.commits();
+        Self { place, committer: Mutex::new(committer), state: Mutex::default(), commits, inline }
+    }
+
+    /// How many transactions it has committed.
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    /// Takes one step, on this thread where that is the way and nobody else is at it.
+    pub(crate) async fn one<S: Step + Clone>(self: &Arc<Self>, step: &S) -> StoreResult<S::Answer> {
+        match self.here(step)? {
+            Some(answer) => Ok(answer),
+            None => self.queued(step).await,
+        }
+    }
+
+    /// Takes one step by way of the queue.
+    pub(crate) async fn queued<S: Step + Clone>(self: &Arc<Self>, step: &S) -> StoreResult<S::Answer> {
+        let mut answers = self.many(vec![step.clone()]).await;
+        answers.pop().unwrap_or_else(|| Err(Failure::gone().error(S::OP)))
+    }
+
+    /// Takes one step on this thread. `None`: it has to be queued.
+    pub(crate) fn here<S: Step>(self: &Arc<Self>, step: &S) -> StoreResult<Option<S::Answer>> {
+        if !self.inline {
+            return Ok(None);
+        }
+        let runtime = Handle::try_current().map_err(|_| Failure::no_runtime().error(S::OP))?;
+        let Some(turn) = self.idle() else { return Ok(None) };
+        let (run, tidy) = {
+            let mut committer = locked(&self.committer);
+            (committer.alone(step), committer.wants_checkpoint())
+        };
+        // Others may have come meanwhile, and a checkpoint waits for the disk: work for another thread.
+        Self::start(if tidy { Some(turn) } else { turn.finish() }, &runtime);
+        match run {
+            Run::Done(answer) => answer.map(Some),
+            Run::Busy => Ok(None),
+        }
+    }
+
+    /// Takes the steps of one call, each with its own answer.
+    pub(crate) async fn many<S: Step>(self: &Arc<Self>, steps: Vec<S>) -> Vec<StoreResult<S::Answer>> {
+        let count = steps.len();
+        let all = |failure: Failure| (0..count).map(|_| Err(failure.error(S::OP))).collect();
+        if count == 0 {
+            return Vec::new();
+        }
+        let Ok(runtime) = Handle::try_current() else { return all(Failure::no_runtime()) };
+        let limit = self.place.timeout;
+        let home = Home { writer: Arc::downgrade(self), runtime: runtime.clone() };
+        let (call, mut ticket) = Call::new(steps, limit, home);
+        let turn = {
+            let mut state = locked(&self.state);
+            state.queue.push_back(Box::new(call));
+            self.turn(&mut state)
+        };
+        Self::start(turn, &runtime);
+        // The writer keeps to the deadline too. This is for a disk that hangs, and for a runtime that has no thread
+        // left for blocking work.
+        let failure = match tokio::time::timeout(limit, &mut ticket.reply).await {
+            Ok(Ok(delivery)) => return delivery.read(),
+            Ok(Err(_)) => Failure::gone(),
+            Err(_) => {
+                ticket.reply.close();
+                if let Ok(delivery) = ticket.reply.try_recv() {
+                    return delivery.read();
+                }
+                Failure::timeout(&self.place.path, limit)
+            }
+        };
+        all(if ticket.departed() { failure.maybe_applied() } else { failure })
+    }
+
+    /// Frees reservations that nobody wants, before anything that is queued: a caller that asks again under the same
+    /// token must not lose what it is given then.
+    pub(crate) fn release(self: &Arc<Self>, unwanted: Vec<Release>, home: Home) {
+        let runtime = home.runtime.clone();
+        let call = Call::unasked(unwanted, self.place.timeout, home);
+        let turn = {
+            let mut state = locked(&self.state);
+            state.queue.push_front(Box::new(call));
+            self.turn(&mut state)
+        };
+        Self::start(turn, &runtime);
+    }
+
+    /// The turn, unless somebody has it.
+    fn turn(self: &Arc<Self>, state: &mut State) -> Option<Turn> {
+        let taken = std::mem::replace(&mut state.taken, true);
+        (!taken).then(|| Turn { writer: Arc::clone(self), over: false })
+    }
+
+    /// The turn, when the writer has nothing to do.
+    fn idle(self: &Arc<Self>) -> Option<Turn> {
+        let mut state = locked(&self.state);
+        if state.queue.is_empty() { self.turn(&mut state) } else { None }
+    }
+
+    fn start(turn: Option<Turn>, runtime: &Handle) {
+        if let Some(turn) = turn {
+            // A runtime that shuts down drops the work, and with it the turn.
+            drop(runtime.spawn_blocking(move || drain(turn)));
+        }
+    }
+
+    /// The first unit in the queue that is still wanted.
+    pub(crate) fn pop(&self) -> Option<Box<dyn Unit>> {
+        loop {
+            let unit = locked(&self.state).queue.pop_front()?;
+            if unit.deadline() <= real_time() {
+                unit.answer(&Failure::timeout(&self.place.path, self.place.timeout));
+            } else if unit.is_wanted() {
+                return Some(unit);
+            } else {
+                unit.answer(&Failure::gone());
+            }
+        }
+    }
+
+    /// Puts units back to where they came from, in their order.
+    pub(crate) fn put_back(&self, units: impl DoubleEndedIterator<Item = Box<dyn Unit>>) {
+        let mut state = locked(&self.state);
+        units.rev().for_each(|unit| state.queue.push_front(unit));
+    }
+
+    /// Lets those go who wait no longer.
+    fn let_go(&self) {
+        let now = real_time();
+        let mut gone = Vec::new();
+        {
+            let mut state = locked(&self.state);
+            for unit in std::mem::take(&mut state.queue) {
+                if unit.is_wanted() && unit.deadline() > now {
+                    state.queue.push_back(unit);
+                } else {
+                    gone.push(unit);
+                }
+            }
+        }
+        let failure = Failure::timeout(&self.place.path, self.place.timeout);
+        for unit in gone {
+            unit.answer(&failure);
+        }
+    }
+
+    /// One commit, or one try for it.
+    fn cycle(&self, committer: &mut Committer, patience: &mut Patience, alone: &mut usize) {
+        // The lock first: all who come while other processes hold it share the commit, and who goes away meanwhile
+        // leaves no trace.
+        match committer.begin() {
+            Ok(()) => patience.rest(),
+            Err(Start::Busy) => {
+                patience.pause();
+                return self.let_go();
+            }
+            Err(Start::Failed(failure)) => {
+                let all = std::mem::take(&mut locked(&self.state).queue);
+                for unit in all {
+                    unit.answer(&failure);
+                }
+                return;
+            }
+        }
+        let mut batch = Batch::new(if *alone > 0 { 1 } else { Batch::MOST_STEPS });
+        let run = batch.fill(self, &committer.tx());
+        match run {
+            Ok(()) if batch.steps() == 0 => committer.roll_back(),
+            Ok(()) => match committer.commit(batch.steps()) {
+                Ok(()) => {
+                    *alone = alone.saturating_sub(batch.steps());
+                    batch.keep();
+                }
+                Err(failure) if failure.is_maybe_applied() => batch.doubt(&failure),
+                Err(failure) => *alone = batch.undo(&failure, *alone),
+            },
+            Err(error) => {
+                committer.roll_back();
+                *alone = batch.undo(&committer.failure(error), *alone);
+            }
+        }
+        batch.hand_back(self);
+    }
+}
+
+/// Takes what is queued until nothing is.
+fn drain(turn: Turn) {
+    let writer = Arc::clone(&turn.writer);
+    let (mut patience, mut alone, mut next) = (Patience::new(), 0, Some(turn));
+    while let Some(turn) = next {
+        {
+            let mut committer = locked(&writer.committer);
+            committer.checkpoint();
+            writer.cycle(&mut committer, &mut patience, &mut alone);
+        }
+        next = turn.finish();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
