@@ -1,0 +1,38 @@
+//! What users of hapax hold: a handle that runs an effect once per key.
+//!
+//! The layers, from the user down:
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `idempotency` | the handle |
+//! | `run`, `batch`, `resolve` | what it answers with: futures with settings |
+//! | `effect` | one call from first to last: reserve, run, keep the outcome |
+//! | [`protocol`] | a reservation and its lease, for layers that run effects of their own: mail, HTTP, the command |
+//!
+//! The promise is at least once with deduplication: between the moment an effect happens and the moment its receipt
+//! is stored, a crash lets it happen again once the lease has passed.
+
+mod answer;
+mod asking;
+mod batch;
+mod classify;
+mod codec;
+mod detached;
+mod effect;
+mod error;
+mod idempotency;
+pub mod protocol;
+mod resolve;
+mod run;
+
+pub use crate::{
+    answer::{Answer, KeyState, Replay, Verdict},
+    batch::RunMany,
+    classify::{Boxed, Chain, Class, Classified, Classify, Concrete, EffectError, EffectExt, Judged},
+    codec::{Codec, Json},
+    error::{CODES, IdempotencyError},
+    idempotency::Idempotency,
+    protocol::{Closed, Keeper, Lease, Loss},
+    resolve::Resolve,
+    run::{Detailed, Run},
+};

@@ -1,0 +1,292 @@
+//! A key that is ours, from the grant to its one end.
+
+use super::{
+    call,
+    keeper::Keeper,
+    lease::{Lease, LeaseView},
+    renewer::Renewal,
+    terms::Terms,
+};
+use crate::IdempotencyError;
+use hapax_core::{
+    BootTime, Fingerprint, Name, StoreError, StoreErrorKind, StoreResult, Timestamp, Token,
+    idempotency::{Complete, Completed, Dropped, Kind, Receipt, Record, Reserve, Write},
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+use tokio::sync::watch;
+
+/// A key that is ours, renewed until it ends.
+///
+/// It ends by [`complete`](Self::complete), by [`release`](Self::release), or by a drop: then the key is kept as
+/// unknown when [`began`](Self::began) is set, with the receipt of [`on_abort`](Self::on_abort), and freed otherwise.
+#[must_use = "dropping it frees the key, or keeps it as unknown"]
+#[derive(Debug)]
+pub struct Reservation {
+    keeper: Keeper,
+    name: Name,
+    token: Token,
+    fingerprint: Fingerprint,
+    terms: Terms,
+    first_at: Timestamp,
+    renewal: Option<Renewal>,
+    view: watch::Receiver<LeaseView>,
+    began: Arc<AtomicBool>,
+    aborted: Option<Receipt>,
+    end: End,
+}
+
+/// How far the end has come: a drop in the middle of a call goes on from there.
+#[derive(Debug)]
+enum End {
+    Open,
+    Completing(Complete),
+    Releasing,
+    Over,
+}
+
+/// Where a result is.
+#[must_use]
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Kept {
+    /// In the store, as the record.
+    Stored,
+    /// In the store, beside a newer owner's reservation.
+    Late,
+    /// Another owner's result was there first: two effects happened.
+    Superseded(Record),
+    /// In this process, on its way: [`Keeper::close`] waits for it.
+    Deferred(StoreError),
+}
+
+impl Reservation {
+    pub(super) fn new(
+        keeper: Keeper,
+        req: &Reserve,
+        terms: Terms,
+        first_at: Timestamp,
+        asked: BootTime,
+    ) -> Self {
+        let inner = &keeper.inner;
+        let (renewal, view) = inner.renewer.keep(&inner.runner, (req.name.clone(), req.token), terms, asked);
+        Self {
+            name: req.name.clone(),
+            token: req.token,
+            fingerprint: req.fingerprint,
+            terms,
+            first_at,
+            renewal: Some(renewal),
+            view,
+            began: Arc::default(),
+            aborted: None,
+            end: End::Open,
+            keeper,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// When the first reservation of this life of the key was made.
+    pub fn first_at(&self) -> Timestamp {
+        self.first_at
+    }
+
+    /// Its durations.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// For the effect.
+    pub fn lease(&self) -> Lease {
+        Lease::new(&self.name, Arc::clone(self.keeper.clock()), self.view.clone())
+    }
+
+    /// Set it when the effect may have begun to have consequences. A drop looks at it.
+    pub fn began(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.began)
+    }
+
+    /// The receipt that a drop keeps when the effect had begun. Without it, an empty one.
+    pub fn on_abort(&mut self, receipt: Receipt) {
+        self.aborted = Some(receipt);
+    }
+
+    /// To be asked right before the effect starts: is the lease held, and enough of it left? One extension is tried;
+    /// if half the lease is still not there, the key is released and the call ends with `idempotency.store_failed`.
+    pub async fn ready(mut self) -> Result<Self, IdempotencyError> {
+        if self.has_half() {
+            return Ok(self);
+        }
+        if let Some(renewal) = &self.renewal {
+            self.keeper.inner.renewer.extend_now(renewal, self.keeper.call_limit(&self.terms)).await;
+        }
+        if self.has_half() {
+            return Ok(self);
+        }
+        self.release_in_place().await;
+        let reason = "the key was granted too late: less than half its lease was left";
+        Err(IdempotencyError::store_failed(StoreError::new(
+            StoreErrorKind::Timeout,
+            "hapax",
+            "reserve",
+            reason,
+        )))
+    }
+
+    /// Keeps the result. Never fails: what the store refuses is kept here and retried.
+    ///
+    /// # Cancel safety
+    /// Once called, the result is stored whether or not the future is polled to its end.
+    pub async fn complete(mut self, kind: Kind, receipt: Receipt) -> Kept {
+        let complete = self.ended(kind, receipt);
+        let limit = self.keeper.call_limit(&self.terms);
+        let answer = call::one(limit, "complete", self.keeper.inner.store.complete(&complete)).await;
+        self.completed(answer)
+    }
+
+    /// Keeps the results of a batch that ended together, in one step where the store can. All belong to one keeper.
+    ///
+    /// # Cancel safety
+    /// As [`complete`](Self::complete).
+    pub async fn complete_many(batch: Vec<(Self, Kind, Receipt)>) -> Vec<Kept> {
+        let end = |(mut reservation, kind, receipt): (Self, Kind, Receipt)| {
+            let complete = reservation.ended(kind, receipt);
+            (reservation, complete)
+        };
+        let (reservations, requests): (Vec<_>, Vec<_>) = batch.into_iter().map(end).unzip();
+        let Some(first) = reservations.first() else { return Vec::new() };
+        let (keeper, limit) = (first.keeper.clone(), first.keeper.call_limit(&first.terms));
+        let answers =
+            call::many(limit, "complete", requests.len(), keeper.inner.store.complete_many(&requests)).await;
+        reservations
+            .into_iter()
+            .zip(answers)
+            .map(|(reservation, answer)| reservation.completed(answer))
+            .collect()
+    }
+
+    /// Frees the key. What the store refuses is retried until the lease has passed.
+    ///
+    /// # Cancel safety
+    /// Once called, the key is freed whether or not the future is polled to its end.
+    pub async fn release(mut self) {
+        self.release_in_place().await;
+    }
+
+    /// After [`Keeper::retake`]: forgets the unknown result, so that the effect may run under this reservation.
+    pub async fn drop_unknown(&self) -> StoreResult<Dropped> {
+        let limit = self.keeper.call_limit(&self.terms);
+        let step = self.keeper.inner.store.drop_unknown(&self.name, &self.token);
+        call::one(limit, "drop_unknown", step).await
+    }
+
+    fn has_half(&self) -> bool {
+        let view = *self.view.borrow();
+        let rest = view.deadline.since(self.keeper.inner.clock.boot());
+        view.lost.is_none() && rest >= self.terms.lease.get() / 2
+    }
+
+    /// From here on a drop goes on with the completion.
+    fn ended(&mut self, kind: Kind, receipt: Receipt) -> Complete {
+        let complete = self.outcome(kind, receipt);
+        self.end = End::Completing(complete.clone());
+        // The lease is kept until the result is: the first attempt may fail. Its loss is no news from here on.
+        if let Some(renewal) = &self.renewal {
+            renewal.effect_ended();
+        }
+        complete
+    }
+
+    fn outcome(&self, kind: Kind, receipt: Receipt) -> Complete {
+        let ttl = match kind {
+            Kind::Done => self.terms.ttl,
+            Kind::Unknown => self.terms.unknown_ttl,
+        };
+        Complete {
+            name: self.name.clone(),
+            token: self.token,
+            fingerprint: self.fingerprint,
+            kind,
+            receipt,
+            ttl,
+        }
+    }
+
+    fn completed(mut self, answer: StoreResult<Completed>) -> Kept {
+        match answer {
+            Ok(answer) => {
+                self.end = End::Over;
+                report(&self.name, answer)
+            }
+            Err(error) => {
+                tracing::warn!(
+                    key = ?self.name, code = "idempotency.complete_failed", %error,
+                    "a receipt could not be stored yet: it is retried"
+                );
+                // The drop hands it over.
+                Kept::Deferred(error)
+            }
+        }
+    }
+
+    async fn release_in_place(&mut self) {
+        self.end = End::Releasing;
+        // A token is never used again once its release is under way.
+        self.renewal = None;
+        let limit = self.keeper.call_limit(&self.terms);
+        let step = self.keeper.inner.store.release(&self.name, &self.token);
+        match call::one(limit, "release", step).await {
+            Ok(Write::Applied | Write::Fenced) => self.end = End::Over,
+            Err(error) => {
+                tracing::debug!(key = ?self.name, %error, "a key could not be freed yet: it is retried");
+            }
+        }
+    }
+}
+
+/// Says what a completion met.
+pub(super) fn report(name: &Name, answer: Completed) -> Kept {
+    match answer {
+        Completed::Stored | Completed::AlreadyDone => Kept::Stored,
+        Completed::StoredLate => {
+            tracing::warn!(
+                key = ?name, code = "idempotency.lease_lost",
+                "a result came after its lease; it is kept beside the newer owner's reservation"
+            );
+            Kept::Late
+        }
+        Completed::Superseded(record) => {
+            metrics::counter!("hapax_duplicate_effects_total").increment(1);
+            tracing::warn!(key = ?name, code = "idempotency.duplicate_effect", "two effects happened under one key");
+            Kept::Superseded(record)
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let complete = match std::mem::replace(&mut self.end, End::Over) {
+            End::Over => return,
+            End::Completing(complete) => complete,
+            End::Open if self.began.load(Ordering::Acquire) => {
+                tracing::warn!(key = ?self.name, code = "idempotency.aborted", "dropped after its effect began");
+                let receipt =
+                    self.aborted.take().unwrap_or_else(|| Receipt::new("hapax.aborted/1", Vec::new()));
+                self.ended(Kind::Unknown, receipt)
+            }
+            End::Open | End::Releasing => {
+                self.renewal = None;
+                let (name, lease) = (self.name.clone(), self.terms.lease.get());
+                return self.keeper.inner.background.release(&self.keeper, name, self.token, lease);
+            }
+        };
+        let renewal = self.renewal.take();
+        self.keeper.inner.background.complete(&self.keeper, complete, renewal, self.first_at);
+    }
+}
