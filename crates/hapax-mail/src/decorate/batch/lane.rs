@@ -1,0 +1,85 @@
+//! The transport at work on a batch.
+
+use super::feed::{Shared, Start, Starts};
+use crate::{
+    Message, Receipt, Transport,
+    transport::{Commit, Ended, SendContext, attempt},
+};
+use futures_core::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt, stream};
+use hapax_core::BoxFuture;
+use std::sync::Arc;
+
+/// The transport of a batch: lent, or shared.
+#[derive(Clone)]
+pub(crate) enum Wrapped<'a> {
+    Lent(&'a dyn Transport),
+    Shared(Arc<dyn Transport>),
+}
+
+impl<'a> Wrapped<'a> {
+    pub(super) fn get(&self) -> &dyn Transport {
+        match self {
+            Self::Lent(transport) => *transport,
+            Self::Shared(transport) => &**transport,
+        }
+    }
+
+    fn send_many(self, messages: BoxStream<'a, (Message, SendContext)>) -> BoxStream<'a, Receipt> {
+        match self {
+            Self::Lent(transport) => transport.send_many(messages),
+            Self::Shared(transport) => owned(transport, messages),
+        }
+    }
+}
+
+/// The receipts of a transport that has to be kept along with them.
+fn owned<'a>(
+    transport: Arc<dyn Transport>,
+    messages: BoxStream<'a, (Message, SendContext)>,
+) -> BoxStream<'a, Receipt> {
+    // One receipt lies between the two at most: they are parts of one stream.
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+    let drive: BoxFuture<'a, ()> = Box::pin(async move {
+        let mut receipts = transport.send_many(messages);
+        while let Some(receipt) = receipts.next().await {
+            if sender.send(receipt).await.is_err() {
+                return;
+            }
+        }
+    });
+    let driven = drive.into_stream().filter_map(|()| std::future::ready(None));
+    let received = stream::poll_fn(move |cx| receiver.poll_recv(cx));
+    Box::pin(stream::select(received, driven))
+}
+
+/// A message, unless the transport gave one receipt too many, and how its send ended.
+pub(super) type Lane<'a> = BoxStream<'a, (Option<u64>, Ended)>;
+
+/// Sends through the transport's own batch.
+pub(super) fn native(wrapped: Wrapped<'_>, starts: Starts) -> Lane<'_> {
+    let feed: Shared = starts.feed.clone();
+    let commit = wrapped.get().commit();
+    let taken = move |start: Start| {
+        if commit == Commit::Unsupported {
+            start.context.commit();
+        }
+        (start.message, start.context)
+    };
+    let receipts = wrapped.send_many(Box::pin(starts.map(taken)));
+    Box::pin(receipts.map(move |receipt| (feed.lock().order.pop_front(), Ended::Receipt(receipt))))
+}
+
+/// Sends one by one, several at a time.
+pub(super) fn side_by_side(wrapped: Wrapped<'_>, starts: Starts, concurrency: usize) -> Lane<'_> {
+    let send = move |start: Start| {
+        let wrapped = wrapped.clone();
+        async move {
+            let transport = wrapped.get();
+            let send = transport.send(&start.message, &start.context);
+            let ended = attempt(&start.context, transport.commit(), start.lease.as_ref(), send).await;
+            (Some(start.at), ended)
+        }
+    };
+    Box::pin(starts.map(send).buffer_unordered(concurrency))
+}
