@@ -1,0 +1,76 @@
+//! The signals that a process which runs another one has to hear.
+
+use rustix::process::Signal;
+use std::{future::poll_fn, io, task::Poll};
+use tokio::signal::unix::{self, SignalKind};
+
+/// Passed on to CMD, as often as they come.
+const PASSED_ON: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
+/// Job control: a key that stops the job reaches CMD only through us where it reads no terminal (without this, hapax
+/// alone would stop, and the guard would end a CMD that still runs), and a job that is continued wants the terminal.
+const JOB_CONTROL: [Signal; 2] = [Signal::TSTP, Signal::CONT];
+
+/// From here to the end of the process these signals no longer do what they do by default.
+pub(super) struct Signals(Vec<(Signal, unix::Signal)>);
+
+impl Signals {
+    /// Listens for the ends and stops of children and, for a command that stands in for us, to all the others.
+    ///
+    /// Signals that were ignored when this process began stay ignored, for us and for CMD: that is what `nohup`, and a
+    /// shell that starts a job with `&`, want.
+    pub(super) fn listen(foreground: bool) -> io::Result<Self> {
+        let mut wanted = vec![Signal::CHILD];
+        if foreground {
+            let ignored = ignored();
+            let heard = |signal: &Signal| ignored & (1 << (signal.as_raw() - 1)) == 0;
+            wanted.extend(PASSED_ON.into_iter().filter(heard));
+            wanted.extend(JOB_CONTROL.into_iter().filter(heard));
+        }
+        let listen = |signal: Signal| Ok((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
+        wanted.into_iter().map(listen).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The next signal. Cancel safe.
+    pub(super) async fn next(&mut self) -> Signal {
+        poll_fn(|cx| {
+            for (signal, stream) in &mut self.0 {
+                if stream.poll_recv(cx).is_ready() {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Forgets a SIGCONT that has come already.
+    pub(super) fn forget_continued(&mut self) {
+        use futures_util::FutureExt;
+        while self.continued().now_or_never().is_some() {}
+    }
+
+    /// The next SIGCONT; others wait their turn.
+    pub(super) async fn continued(&mut self) {
+        match self.0.iter_mut().find(|(signal, _)| *signal == Signal::CONT) {
+            Some((_, stream)) => {
+                stream.recv().await;
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The signals that this process ignores, as a bit mask.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// No safe call tells: all are passed on.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn ignored() -> u64 {
+    0
+}

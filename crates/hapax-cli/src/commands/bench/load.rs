@@ -1,0 +1,176 @@
+//! Many callers at once, timed.
+
+use super::work::{Operation, Work};
+use crate::{exit::Exit, failure::Failure};
+use hapax::core::Name;
+use serde::Serialize;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{task::JoinSet, time::Instant};
+
+/// Bounds the memory for keys.
+const MOST_FRESH: usize = 500_000;
+/// Bounds the memory for latencies.
+const MOST: usize = 5_000_000;
+/// Faster than this, reading the clock around each call would be a good part of what is measured: one in so many is
+/// looked at.
+const FAST: f64 = 200_000.0;
+const ONE_IN: usize = 16;
+/// So long a rate is looked at before it is measured.
+const TRIAL: Duration = Duration::from_millis(100);
+const TRIAL_MOST: usize = 20_000;
+
+/// What the callers did.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Measured {
+    pub(super) n: usize,
+    pub(super) secs: f64,
+    pub(super) ops_s: f64,
+    /// Processor time of this process.
+    pub(super) client_us_op: f64,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+}
+
+/// Runs `operation` with `conc` callers for about `time`.
+pub(super) async fn measure(
+    work: &Arc<Work>,
+    operation: Operation,
+    conc: u32,
+    time: Duration,
+) -> Result<Measured, Failure> {
+    let conc = usize::try_from(conc).unwrap_or(1);
+    let done = match operation {
+        Operation::Fresh => Vec::new(),
+        Operation::Replay => work.done().await?,
+    };
+    let done = Arc::new(done);
+    let trial = run(work, operation, &done, conc, TRIAL_MOST, TRIAL, 1).await?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded right after")]
+    let wanted = (trial.ops_s * time.as_secs_f64()) as usize;
+    // Time alone would end the callers one by one, so the number of calls does; the time bounds it.
+    let most = if operation == Operation::Fresh { MOST_FRESH } else { MOST };
+    let one_in = if trial.ops_s > FAST { ONE_IN } else { 1 };
+    run(work, operation, &done, conc, wanted.clamp(conc, most), time * 3, one_in).await
+}
+
+async fn run(
+    work: &Arc<Work>,
+    operation: Operation,
+    done: &Arc<Vec<Name>>,
+    conc: usize,
+    n: usize,
+    limit: Duration,
+    one_in: usize,
+) -> Result<Measured, Failure> {
+    let names = match operation {
+        Operation::Fresh => Arc::new((0..n).map(|_| work.key()).collect::<Result<Vec<_>, _>>()?),
+        Operation::Replay => Arc::clone(done),
+    };
+    work.take_ran();
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut callers = JoinSet::new();
+    let (cpu, started) = (cpu_time(), Instant::now());
+    for _ in 0..conc {
+        let (work, names, next) = (Arc::clone(work), Arc::clone(&names), Arc::clone(&next));
+        callers.spawn(async move {
+            let mut caller = Caller::default();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(name) = names.get(at % names.len().max(1)).filter(|_| at < n) else { break };
+                let begun = at.is_multiple_of(one_in).then(Instant::now);
+                if begun.is_some_and(|begun| begun - started > limit) {
+                    // For the others, too.
+                    next.store(n, Ordering::Relaxed);
+                }
+                match operation {
+                    Operation::Fresh => work.fresh(name).await,
+                    Operation::Replay => work.replay(name).await,
+                }?;
+                caller.calls += 1;
+                caller.took.extend(begun.map(|begun| begun.elapsed()));
+            }
+            Ok(caller)
+        });
+    }
+    let (mut n, mut took) = (0, Vec::new());
+    while let Some(caller) = callers.join_next().await {
+        let caller: Result<Caller, Failure> = caller
+            .map_err(|error| Failure::new(Exit::Bug, "command.internal", format!("a caller ended early: {error}")))?;
+        let caller = caller?;
+        n += caller.calls;
+        took.extend(caller.took);
+    }
+    let (elapsed, cpu) = (started.elapsed(), cpu_time().saturating_sub(cpu));
+    let ran = work.take_ran();
+    // Figures of something else than what was meant are worth nothing.
+    let meant = if operation == Operation::Fresh { u64::try_from(n).unwrap_or(u64::MAX) } else { 0 };
+    if ran != meant {
+        let message = format!("{} ran {ran} effects, not {meant}", operation.name());
+        return Err(Failure::new(Exit::Bug, "command.internal", message));
+    }
+    Ok(measured(n, took, elapsed, cpu))
+}
+
+/// What one of them did.
+#[derive(Default)]
+struct Caller {
+    calls: usize,
+    took: Vec<Duration>,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+fn measured(n: usize, mut took: Vec<Duration>, elapsed: Duration, cpu: Duration) -> Measured {
+    took.sort_unstable();
+    let last = took.len().saturating_sub(1);
+    let rank = |per_cent: usize| took.get(last * per_cent / 100).copied().unwrap_or_default();
+    let us = |duration: Duration| rounded(duration.as_secs_f64() * 1e6, 100.0);
+    let (secs, of) = (elapsed.as_secs_f64(), n.max(1) as f64);
+    Measured {
+        n,
+        secs: rounded(secs, 10_000.0),
+        ops_s: rounded(n as f64 / secs.max(1e-9), 1.0),
+        client_us_op: rounded(cpu.as_secs_f64() * 1e6 / of, 100.0),
+        p50_us: us(rank(50)),
+        p99_us: us(rank(99)),
+    }
+}
+
+fn rounded(value: f64, per_unit: f64) -> f64 {
+    (value * per_unit).round() / per_unit
+}
+
+/// Processor time of this process, all threads together.
+#[cfg(unix)]
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(not(unix))]
+fn cpu_time() -> Duration {
+    Duration::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_those_of_the_sorted_list() {
+        let took = (1..=100).rev().map(Duration::from_micros).collect();
+        let measured = measured(100, took, Duration::from_secs(2), Duration::from_millis(1));
+        assert_eq!((measured.n, measured.ops_s, measured.client_us_op), (100, 50.0, 10.0));
+        assert_eq!((measured.p50_us, measured.p99_us), (50.0, 99.0));
+    }
+
+    #[test]
+    fn nothing_measured_is_no_panic() {
+        assert_eq!(measured(0, Vec::new(), Duration::ZERO, Duration::ZERO).n, 0);
+    }
+}

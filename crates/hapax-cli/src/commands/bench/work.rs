@@ -1,0 +1,144 @@
+//! The calls that are timed.
+
+use crate::{exit::Exit, failure::Failure};
+use hapax::{
+    Fingerprint, Hapax, Idempotency,
+    core::{
+        Key, Name, Namespace, Scope, Span, Token,
+        idempotency::{Complete, Completed, IdempotencyStore, Kind, Receipt, Reserve, Reserved},
+    },
+};
+use serde::Serialize;
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// So many keys are asked again and again.
+pub(super) const REPLAYED: usize = 1000;
+/// A receipt, its quotation marks included.
+const RECEIPT_BYTES: usize = 100;
+const LEASE: Duration = Duration::from_mins(1);
+/// Fresh keys are over when the run is, and can be removed.
+const TTL_FRESH: Duration = Duration::from_secs(1);
+/// Keys to replay outlive their line, and not much more.
+const TTL_REPLAYED: Duration = Duration::from_mins(1);
+/// So many are removed in one step.
+const STEP: usize = 1000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Operation {
+    Fresh,
+    Replay,
+}
+
+impl Operation {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Replay => "replay",
+        }
+    }
+}
+
+/// Makes the calls.
+#[derive(Debug)]
+pub(super) struct Work {
+    /// Without it the store is called directly.
+    engine: Option<Idempotency>,
+    store: Arc<dyn IdempotencyStore>,
+    namespace: Namespace,
+    scope: Scope,
+    fingerprint: Fingerprint,
+    receipt: String,
+    ran: AtomicU64,
+}
+
+impl Work {
+    pub(super) fn new(hapax: &Hapax, namespace: &str, inline: bool) -> Result<Self, Failure> {
+        Ok(Self {
+            engine: (!inline).then(|| hapax.idempotency("bench").with_lease(LEASE)),
+            store: Arc::clone(&hapax.backend().idempotency),
+            namespace: Namespace::new(namespace)?,
+            scope: Scope::new("bench")?,
+            fingerprint: Fingerprint::of_bytes(b"bench"),
+            receipt: "r".repeat(RECEIPT_BYTES - 2),
+            ran: AtomicU64::new(0),
+        })
+    }
+
+    /// A key as random as they come: they fall everywhere in an index.
+    pub(super) fn key(&self) -> Result<Name, Failure> {
+        let key = Key::new(&format!("key-{}", hex::encode(Token::random()?.as_bytes())))?;
+        Ok(Name::new(&self.namespace, &self.scope, &key))
+    }
+
+    /// How many effects ran since the last call of this.
+    pub(super) fn take_ran(&self) -> u64 {
+        self.ran.swap(0, Ordering::Relaxed)
+    }
+
+    /// Keys that have run.
+    pub(super) async fn done(&self) -> Result<Vec<Name>, Failure> {
+        let mut names = Vec::with_capacity(REPLAYED);
+        for _ in 0..REPLAYED {
+            let name = self.key()?;
+            self.call(&name, TTL_REPLAYED).await?;
+            names.push(name);
+        }
+        Ok(names)
+    }
+
+    /// The call that is timed.
+    pub(super) async fn fresh(&self, name: &Name) -> Result<(), Failure> {
+        self.call(name, TTL_FRESH).await
+    }
+
+    /// The call that is timed.
+    pub(super) async fn replay(&self, name: &Name) -> Result<(), Failure> {
+        self.call(name, TTL_REPLAYED).await
+    }
+
+    async fn call(&self, name: &Name, ttl: Duration) -> Result<(), Failure> {
+        match &self.engine {
+            Some(engine) => {
+                let effect = || async {
+                    self.ran.fetch_add(1, Ordering::Relaxed);
+                    Ok::<_, Infallible>(self.receipt.clone())
+                };
+                let Ok(_receipt) = engine.run(name.key(), self.fingerprint, effect).ttl(ttl).await?;
+                Ok(())
+            }
+            None => self.call_store(name, ttl).await,
+        }
+    }
+
+    async fn call_store(&self, name: &Name, ttl: Duration) -> Result<(), Failure> {
+        let span = |duration| Span::new(duration).map_err(|error| Failure::usage(error.to_string()));
+        let (token, fingerprint) = (Token::random()?, self.fingerprint);
+        let reserve = Reserve { name: name.clone(), token, fingerprint, lease: span(LEASE)? };
+        if let Reserved::Held(_) = self.store.reserve(&reserve).await? {
+            return Ok(());
+        }
+        self.ran.fetch_add(1, Ordering::Relaxed);
+        let receipt = Receipt::new("bench/1", vec![0x5a; RECEIPT_BYTES]);
+        let (name, kind, ttl) = (reserve.name, Kind::Done, span(ttl)?);
+        match self.store.complete(&Complete { name, token, fingerprint, kind, receipt, ttl }).await? {
+            Completed::Stored => Ok(()),
+            other => Err(Failure::new(Exit::Bug, "command.internal", format!("a completion ended as {other:?}"))),
+        }
+    }
+
+    /// Removes what is over.
+    pub(super) async fn clean_up(&self, hapax: &Hapax) -> Result<(), Failure> {
+        let _ = hapax.close().within(LEASE).await;
+        tokio::time::sleep(TTL_FRESH).await;
+        while self.store.prune(STEP).await? == STEP {}
+        Ok(())
+    }
+}

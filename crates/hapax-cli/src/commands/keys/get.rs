@@ -1,0 +1,26 @@
+//! `hapax keys get`.
+
+use super::Target;
+use crate::{commands::Context, exit::Exit, failure::Failure};
+use clap::Args;
+
+/// Show what is kept under a key
+///
+/// A key under which nothing is kept is vacant, and no error.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  hapax keys get nightly-report
+  hapax keys get nightly-report --json | jq -r .receipt.stdout
+  hapax keys get welcome:ada@example.com --scope mail")]
+pub(crate) struct Get {
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Get {
+    pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        self.target.find(context).await?.look().await?.print(&context.output);
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,88 @@
+//! `hapax keys`: what is kept, and verdicts by hand.
+
+mod get;
+mod list;
+mod prune;
+mod release;
+mod resolve;
+mod show;
+
+use self::show::Shown;
+use super::Context;
+use crate::{args::KeyArg, exit::Exit, failure::Failure, store::Sharing};
+use clap::{Args, Subcommand};
+use hapax::{
+    Hapax,
+    core::{Name, Namespace, Scope},
+};
+
+/// Look at the keys that are kept, and settle what is unknown
+///
+/// A key is vacant, pending (a call is in flight, or its process died and its lease has not passed), done, or unknown (the
+/// effect may have happened).
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  hapax keys list --state unknown
+  hapax keys get nightly-report
+  hapax keys resolve nightly-report --as done")]
+pub(crate) struct Keys {
+    #[command(subcommand)]
+    command: KeysCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeysCommand {
+    Get(get::Get),
+    List(list::ListKeys),
+    Release(release::Release),
+    Resolve(resolve::Resolve),
+    Prune(prune::Prune),
+}
+
+impl Keys {
+    pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let exit = match self.command {
+            KeysCommand::Get(get) => get.run(context).await,
+            KeysCommand::List(list) => list.run(context).await,
+            KeysCommand::Release(release) => release.run(context).await,
+            KeysCommand::Resolve(resolve) => resolve.run(context).await,
+            KeysCommand::Prune(prune) => prune.run(context).await,
+        }?;
+        context.output.end()?;
+        Ok(exit)
+    }
+}
+
+/// One key of one purpose.
+#[derive(Clone, Debug, Args)]
+struct Target {
+    #[command(flatten)]
+    key: KeyArg,
+    /// What the key is for: once, mail, or the name a program made its handle with
+    #[arg(long, value_name = "SCOPE", default_value = "once")]
+    scope: String,
+}
+
+/// A [`Target`] in its store.
+struct Found {
+    hapax: Hapax,
+    name: Name,
+}
+
+impl Target {
+    async fn find(&self, context: &Context) -> Result<Found, Failure> {
+        let (key, scope) = (self.key.kept()?, Scope::from_shown(&self.scope)?);
+        let namespace = Namespace::new(&context.settings.namespace)?;
+        let name = Name::new(&namespace, &scope, &key);
+        let hapax = crate::store::open(&context.settings, Sharing::Needed).await?;
+        Ok(Found { hapax, name })
+    }
+}
+
+impl Found {
+    /// As it is now.
+    async fn look(&self) -> Result<Shown, Failure> {
+        Ok(Shown::new(&self.name, self.hapax.keeper().read(&self.name).await?))
+    }
+}

@@ -1,0 +1,147 @@
+//! `--via`: where mails go, and the scope that their keys have there.
+
+use crate::{failure::Failure, text};
+use hapax::{
+    core::Fingerprint,
+    mail::{Outbox, Stub, Transport},
+};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The scope of everything that is delivered, whoever delivers it.
+pub(crate) const DELIVERED: &str = "mail";
+
+/// A transport, and the scope of its keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Via {
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) scope: String,
+}
+
+/// What `--via` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A folder.
+    File(PathBuf),
+    /// Nowhere.
+    Stub,
+}
+
+/// Schemes of other builds, and what they are.
+const PLANNED: &[&str] = &["smtp", "smtps", "lmtp", "ses", "resend", "postmark", "sendgrid", "mailgun", "brevo"];
+
+impl Target {
+    pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
+        const HELP: &str = "this build has `file:DIR`, which writes one .eml a message into a folder, and `stub:`, which \
+                            accepts and forgets";
+        let Some((scheme, rest)) = url.split_once(':') else {
+            return Err(Failure::usage(format!("--via {}: a transport is written as a URL", text::shown(url))).help(HELP));
+        };
+        match (scheme.to_ascii_lowercase().as_str(), rest) {
+            ("file", "") => Err(Failure::usage("--via file: needs a folder").help("write --via file:outbox")),
+            ("file", rest) => Ok(Self::File(folder(rest))),
+            ("stub", "") => Ok(Self::Stub),
+            ("stub", _) => Err(Failure::usage("--via stub: takes nothing after the colon")),
+            // What follows may be a password.
+            (scheme, _) if PLANNED.contains(&scheme) => {
+                Err(Failure::usage(format!("this build of hapax cannot send via `{scheme}:`")).help(HELP))
+            }
+            (scheme, _) => {
+                let shown = text::shown(scheme);
+                Err(Failure::usage(format!("--via: `{shown}:` is no transport")).help(HELP))
+            }
+        }
+    }
+
+    /// The scope of its keys: rehearsals share nothing with what is delivered, nor with each other.
+    pub(crate) fn scope(&self) -> String {
+        let target = match self {
+            Self::File(folder) => [b"file:", resolved(folder).as_os_str().as_encoded_bytes()].concat(),
+            Self::Stub => b"stub:".to_vec(),
+        };
+        let digest = Fingerprint::of_bytes(&target);
+        let hex: String = digest.digest().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("mail-rehearsal:{hex}")
+    }
+
+    pub(crate) fn open(&self) -> Via {
+        let transport: Arc<dyn Transport> = match self {
+            Self::File(folder) => Arc::new(Outbox::new(folder)),
+            Self::Stub => Arc::new(Stub::forgetful()),
+        };
+        Via { transport, scope: self.scope() }
+    }
+}
+
+/// `file:DIR`, `file:/DIR` and `file:///DIR`.
+fn folder(rest: &str) -> PathBuf {
+    match rest.strip_prefix("//") {
+        Some(path) if path.starts_with('/') => PathBuf::from(path),
+        _ => PathBuf::from(rest),
+    }
+}
+
+/// The absolute path without links, of a folder that may not be there yet: the answer is the same before and after it
+/// is made.
+fn resolved(folder: &Path) -> PathBuf {
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let mut missing: Vec<OsString> = Vec::new();
+    let mut there = absolute.as_path();
+    loop {
+        if let Ok(mut path) = there.canonicalize() {
+            path.extend(missing.iter().rev());
+            return path;
+        }
+        match (there.parent(), there.file_name()) {
+            (Some(parent), Some(name)) => {
+                missing.push(name.to_owned());
+                there = parent;
+            }
+            _ => return absolute,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_targets() {
+        assert_eq!(Target::parse("file:out/box").unwrap(), Target::File("out/box".into()));
+        assert_eq!(Target::parse("file:///tmp/x").unwrap(), Target::File("/tmp/x".into()));
+        assert_eq!(Target::parse("FILE:/tmp/x").unwrap(), Target::File("/tmp/x".into()));
+        assert_eq!(Target::parse("stub:").unwrap(), Target::Stub);
+    }
+
+    #[test]
+    fn other_transports_are_refused_without_their_secrets() {
+        for url in ["smtp://user:secret@host", "fax:secret", "secret", "file:", "stub:x"] {
+            let failure = Target::parse(url).unwrap_err();
+            assert_eq!(failure.exit, crate::exit::Exit::Usage, "{url}");
+        }
+        assert!(!format!("{:?}", Target::parse("smtp://user:secret@host").unwrap_err()).contains("secret"));
+    }
+
+    #[test]
+    fn the_scope_of_a_folder_does_not_depend_on_how_it_is_written_or_whether_it_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("outbox");
+        let before = Target::File(folder.clone()).scope();
+        assert_eq!(Target::File(root.path().join("./x/../outbox")).scope().len(), before.len());
+        std::fs::create_dir(&folder).unwrap();
+        assert_eq!(Target::File(folder.clone()).scope(), before);
+        assert_eq!(Target::File(root.path().join(".").join("outbox")).scope(), before);
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(&folder, root.path().join("link")).unwrap();
+            assert_eq!(Target::File(root.path().join("link")).scope(), before);
+        }
+        assert_ne!(Target::File(root.path().join("other")).scope(), before);
+        assert_ne!(Target::Stub.scope(), before);
+        assert!(before.starts_with("mail-rehearsal:"));
+    }
+}

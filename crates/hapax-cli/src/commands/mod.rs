@@ -1,0 +1,58 @@
+//! The commands, one module each: its arguments, and what it does.
+
+mod bench;
+mod codes;
+mod completions;
+pub(crate) mod keys;
+mod man;
+#[cfg(unix)]
+mod once;
+mod store;
+
+use crate::{config::Settings, exit::Exit, failure::Failure, output::Output};
+use clap::Subcommand;
+
+/// What a command works with.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) output: Output,
+    pub(crate) settings: Settings,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[cfg(unix)]
+    Once(once::Once),
+    Keys(keys::Keys),
+    Store(store::Store),
+    Bench(bench::Bench),
+    Codes(codes::Codes),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+impl Command {
+    pub(crate) fn run(self, context: &Context) -> Result<Exit, Failure> {
+        match self {
+            #[cfg(unix)]
+            Self::Once(once) => block_on(once.run(context)),
+            Self::Keys(keys) => block_on(keys.run(context)),
+            Self::Store(store) => block_on(store.run(context)),
+            Self::Bench(bench) => bench.run(context),
+            Self::Codes(codes) => codes.run(context),
+            Self::Completions(completions) => completions.run(context),
+            Self::Man(man) => man.run(context),
+        }
+    }
+}
+
+/// On one thread: the quickest to start, and enough for a command that waits for one child or one store.
+fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|error| Failure::new(Exit::Bug, "command.internal", format!("no runtime could be made: {error}")))?;
+    let answer = runtime.block_on(command);
+    // Nothing that is left, such as a read of stdin, is worth waiting for.
+    runtime.shutdown_background();
+    answer
+}

@@ -1,0 +1,304 @@
+//! `hapax once`: runs a command unless its key has run already.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `plan` | what was asked for, checked before anything is opened |
+//! | `verdict` | from the end of the command to what becomes of the key, and the exit code |
+//! | `report` | what is said about it: replay, notes, the object of `--json` |
+#![expect(clippy::doc_markdown, reason = "help texts are read without markup")]
+
+mod plan;
+mod report;
+mod verdict;
+
+use self::{
+    plan::Plan,
+    report::{Outcome, Report},
+    verdict::{Fate, Verdict},
+};
+use super::Context;
+use crate::{
+    args::KeyArg,
+    child::{self, Ended, Input, LeaseState, Output as Recording, Spec},
+    duration,
+    exit::Exit,
+    failure::Failure,
+    interrupt::Interrupts,
+    output,
+    receipt::{self, Bytes, Run},
+    size,
+    store::Sharing,
+    text,
+};
+use clap::Args;
+use hapax::{
+    Clock, Hapax, IdempotencyError,
+    core::{SystemClock, idempotency::Receipt},
+    protocol::{Begun, Closed, Kept, LeaseView, Reservation},
+};
+use std::{
+    ffi::OsString,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+use tokio::{sync::watch, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
+
+/// A receipt or a release that the store refuses is retried for this long, and never longer than the lease.
+const CLOSE: Duration = Duration::from_mins(1);
+
+/// Run a command unless its key has run already
+///
+/// A second call prints what the first printed and exits as it exited. A command that fails frees its key, so that the next
+/// call runs it again; one that is killed, times out or exits with 76 may have had its effect: its key is kept as unknown,
+/// and later calls exit with 76, until `hapax keys resolve` settles it or --unknown-ttl is over.
+///
+/// No shell is involved. The command finds HAPAX_KEY, HAPAX_NAMESPACE and HAPAX_LEASE_UNTIL in its environment. It is ended
+/// when the lease cannot be renewed, also when hapax itself is killed, before another call can get the key.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  hapax once nightly-report -- ./report.sh --all
+  hapax once backup --every 1d -- ./backup.sh          once a day, however often cron calls
+  hapax once charge:o-17 --wait 2m -- ./charge o-17    waits for a call in flight
+  hapax once import --timeout 1h --keep-failures -- ./import.sh
+  hapax once etl --fingerprint none -- ./etl \"$RANDOM\"  whatever the arguments are
+  hapax once sync --json -- ./sync.sh | jq .outcome
+
+EXIT CODES: that of the command, also when it is replayed; 65 the key was used for another command; 69 the store failed,
+nothing was run; 75 a call is in flight; 76 the outcome is unknown; 79 the lease was lost; 124 --timeout ran out;
+126, 127 the command could not be executed, was not found. --json tells them apart from the command's own.")]
+pub(crate) struct Once {
+    #[command(flatten)]
+    key: KeyArg,
+    /// How long a crash keeps the key from others; renewed while the command runs
+    #[arg(long, value_name = "DUR", default_value = "60s", value_parser = duration::parse_lease)]
+    lease: Duration,
+    /// How long a result answers
+    #[arg(long, value_name = "DUR", default_value = "24h", value_parser = duration::parse_positive)]
+    ttl: Duration,
+    /// How long an unknown outcome keeps the key [default: 24h, or the window of --every where that is longer]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
+    unknown_ttl: Option<Duration>,
+    /// Waits so long for a call in flight before it answers 75
+    #[arg(long, value_name = "DUR", default_value = "0s", value_parser = duration::parse)]
+    wait: Duration,
+    /// What tells one use of the key from another; `none` accepts any [default: the command line]
+    #[arg(long, value_name = "TEXT")]
+    fingerprint: Option<String>,
+    /// Once in each window of this length, counted from 1970-01-01 UTC: the window becomes part of the key, and --ttl is at
+    /// least as long
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
+    every: Option<Duration>,
+    /// An exit code other than 0 is kept and replayed, too
+    #[arg(long)]
+    keep_failures: bool,
+    /// Exit codes by which the command says that its outcome is unknown
+    #[arg(long, value_name = "CODE", value_delimiter = ',', default_value = "76", value_parser = clap::value_parser!(u8).range(1..))]
+    unknown_exit: Vec<u8>,
+    /// Ends the command after this long
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
+    timeout: Option<Duration>,
+    /// So much of stdout, and of stderr, is kept for replays
+    #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = parse_limit)]
+    record_limit: u64,
+    /// Keeps no output, and hands stdout and stderr to the command as they are
+    #[arg(long)]
+    no_record: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// A receipt is read and written whole.
+const MAX_RECORD: u64 = 16 << 20;
+
+fn parse_limit(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        limit if limit > MAX_RECORD => Err(format!("at most {} are recorded", size::format(MAX_RECORD))),
+        limit => Ok(limit),
+    }
+}
+
+impl Once {
+    pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        if context.output.json && self.no_record {
+            let reason = "--no-record hands stdout to the command, and --json keeps it for one object";
+            return Err(Failure::usage(reason));
+        }
+        let plan = Plan::new(self, &context.settings.namespace, SystemClock.now())?;
+        let hapax = match crate::store::open(&context.settings, Sharing::Needed).await {
+            Ok(hapax) => hapax,
+            // A wrong URL is usage, whatever was to be run.
+            Err(failure) if failure.exit == Exit::Usage => return Err(failure),
+            Err(failure) => return Ok(Report::refused(Outcome::StoreFailed, failure).say(&plan, context)),
+        };
+        // From here on a signal does not end hapax: what it holds has to be given back.
+        let interrupts = Interrupts::listen().map_err(|error| {
+            Failure::new(Exit::Bug, "command.internal", format!("signals cannot be heard: {error}"))
+        })?;
+        let report = Call { plan: &plan, context, hapax: &hapax, interrupts }.run().await;
+        Ok(report.say(&plan, context))
+    }
+}
+
+/// One call, with its store.
+struct Call<'a> {
+    plan: &'a Plan,
+    context: &'a Context,
+    hapax: &'a Hapax,
+    interrupts: Interrupts,
+}
+
+impl Call<'_> {
+    async fn run(mut self) -> Report {
+        let plan = self.plan;
+        let begun = tokio::select! {
+            biased;
+            begun = self.hapax.keeper().reserve(&plan.name, plan.fingerprint, &plan.terms) => begun,
+            signal = self.interrupts.next() => return self.interrupted(signal).await,
+        };
+        match begun {
+            Ok(Begun::Settled(record)) => Report::replayed(&record),
+            Ok(Begun::Mine(reservation)) => match reservation.ready().await {
+                Ok(reservation) => self.start(reservation).await,
+                Err(error) => refused(error),
+            },
+            Err(error) => refused(error),
+        }
+    }
+
+    async fn start(mut self, reservation: Reservation) -> Report {
+        // The command hears of later ones. Nothing is awaited in between.
+        if let Some(signal) = self.interrupts.arrived() {
+            reservation.release().await;
+            return self.interrupted(signal).await;
+        }
+        // Should anything below panic: the command may have begun.
+        reservation.began().store(true, Ordering::Release);
+        let first_at = reservation.first_at();
+        let (lease, _follower) = follow(&reservation);
+        let clock = Arc::clone(self.hapax.keeper().clock());
+        let started = clock.boot();
+        let ended = child::run(self.spec(&reservation), lease).await;
+        let took = clock.boot().since(started);
+        // Those that came meanwhile were passed on.
+        self.interrupts.forget();
+        match ended {
+            Ok(ended) => self.ended(reservation, ended, took).await.at(first_at),
+            Err(not_started) => {
+                let rest = rest_of_lease(&reservation);
+                reservation.release().await;
+                self.close(rest).await;
+                Report::not_started(&not_started)
+            }
+        }
+    }
+
+    fn spec(&self, reservation: &Reservation) -> Spec {
+        let plan = self.plan;
+        let deadline = reservation.lease().watch().borrow().deadline;
+        let until = self.hapax.keeper().clock().read().wall_of(deadline);
+        let env = [
+            ("HAPAX_KEY", plan.key.clone()),
+            ("HAPAX_NAMESPACE", self.context.settings.namespace.clone()),
+            ("HAPAX_LEASE_UNTIL", text::time(until).unwrap_or_default()),
+        ];
+        Spec {
+            program: plan.program.clone(),
+            args: plan.args.clone(),
+            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            stdin: Input::Inherit,
+            output: match plan.record_limit {
+                None => Recording::Inherit,
+                Some(limit) if self.context.output.json => Recording::Record { limit },
+                Some(limit) => Recording::Copy { limit },
+            },
+            timeout: plan.timeout,
+            foreground: true,
+        }
+    }
+
+    async fn ended(&mut self, reservation: Reservation, ended: Ended, took: Duration) -> Report {
+        let verdict = Verdict::of(ended.exit, ended.by, ended.passed_on, &self.plan.rules);
+        let run = Run {
+            exit_code: verdict.exit,
+            ended: verdict.ended,
+            recorded: self.plan.record_limit.is_some(),
+            stdout_bytes: ended.stdout.is_cut().then_some(ended.stdout.total),
+            stderr_bytes: ended.stderr.is_cut().then_some(ended.stderr.total),
+            stdout: Bytes(ended.stdout.head),
+            stderr: Bytes(ended.stderr.head),
+            took_ms: u64::try_from(took.as_millis()).ok(),
+        };
+        let rest = rest_of_lease(&reservation);
+        let mut stored = true;
+        match verdict.fate {
+            Fate::Freed => reservation.release().await,
+            Fate::Kept(kind) => {
+                // Strings and numbers always have a form in JSON. An empty receipt would be unreadable: never run again.
+                let receipt = run.encode().unwrap_or_else(|_| Receipt::new(receipt::CODEC, Vec::new()));
+                stored = !matches!(reservation.complete(kind, receipt).await, Kept::Deferred(_));
+            }
+        }
+        // As long as it takes: someone may be reading page by page. What has to be stored, is.
+        tokio::select! {
+            () = ended.copied.wait() => {}
+            _ = self.interrupts.next() => {}
+        }
+        let closed = self.close(rest).await;
+        stored = stored || closed.is_some_and(|closed| closed.unstored == 0);
+        Report::ran(verdict, run, stored)
+    }
+
+    /// Gives the store time for what it has refused. `None` when a signal ended the wait.
+    async fn close(&mut self, rest_of_lease: Duration) -> Option<Closed> {
+        let closed = tokio::select! {
+            biased;
+            closed = self.hapax.close().within(rest_of_lease.min(CLOSE)) => closed,
+            _ = self.interrupts.next() => return None,
+        };
+        if closed.unreleased > 0 {
+            output::warn("the key could not be freed: it is free when its lease is over");
+        }
+        Some(closed)
+    }
+
+    /// A signal came before the command began.
+    async fn interrupted(&mut self, signal: i32) -> Report {
+        let _ = self.hapax.close().within(Duration::from_secs(5)).await;
+        Report::interrupted(signal)
+    }
+}
+
+fn refused(error: IdempotencyError) -> Report {
+    let (outcome, retry_after) = match &error {
+        IdempotencyError::InFlight { retry_after, .. } => (Outcome::InFlight, Some(*retry_after)),
+        IdempotencyError::KeyReused { .. } => (Outcome::KeyReused, None),
+        IdempotencyError::Unknown { .. } | IdempotencyError::Unreadable { .. } => (Outcome::Unknown, None),
+        _ => (Outcome::StoreFailed, None),
+    };
+    Report::refused(outcome, error.into()).retry_after(retry_after)
+}
+
+/// Tells the guard of the command each new deadline, and the loss.
+fn follow(reservation: &Reservation) -> (watch::Receiver<LeaseState>, AbortOnDropHandle<()>) {
+    let length = reservation.terms().lease.get();
+    let state = move |view: LeaseView| LeaseState {
+        until_ms: view.deadline.as_millis(),
+        length,
+        lost: view.lost.is_some(),
+    };
+    let mut view = reservation.lease().watch();
+    let (tell, lease) = watch::channel(state(*view.borrow_and_update()));
+    let follower = tokio::spawn(async move {
+        while view.changed().await.is_ok() {
+            tell.send_replace(state(*view.borrow_and_update()));
+        }
+    });
+    (lease, AbortOnDropHandle::new(follower))
+}
+
+fn rest_of_lease(reservation: &Reservation) -> Duration {
+    reservation.lease().deadline().saturating_duration_since(Instant::now().into_std())
+}

@@ -1,0 +1,261 @@
+//! What a call says: the recorded output of a replay, notes and errors for people, or the object of `--json`.
+
+use super::{
+    plan::Plan,
+    verdict::{Verdict, name_of},
+};
+use crate::{
+    child::NotStarted,
+    commands::Context,
+    duration,
+    exit::Exit,
+    failure::Failure,
+    output,
+    receipt::{self, Run},
+    size, store, text,
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use hapax::{
+    Timestamp,
+    core::idempotency::{Kind, Record, RecordState},
+};
+use serde::Serialize;
+use std::time::Duration;
+
+/// How a call ended. The words are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    Ran,
+    NotStarted,
+    Replayed,
+    InFlight,
+    KeyReused,
+    Unknown,
+    LeaseLost,
+    StoreFailed,
+}
+
+/// The end of a call.
+#[derive(Debug)]
+pub(super) struct Report {
+    outcome: Outcome,
+    exit: Exit,
+    code: Option<&'static str>,
+    run: Option<Run>,
+    first_at: Option<Timestamp>,
+    retry_after: Option<Duration>,
+    /// Said on stderr.
+    failure: Option<Failure>,
+    /// What nobody knows, as the end of a sentence; with the way to settle it.
+    unknown: Option<String>,
+    /// Whether the store has the receipt.
+    stored: bool,
+}
+
+impl Report {
+    fn new(outcome: Outcome, exit: Exit) -> Self {
+        Self {
+            outcome,
+            exit,
+            code: None,
+            run: None,
+            first_at: None,
+            retry_after: None,
+            failure: None,
+            unknown: None,
+            stored: true,
+        }
+    }
+
+    /// hapax itself says no.
+    pub(super) fn refused(outcome: Outcome, failure: Failure) -> Self {
+        let report = Self::new(outcome, failure.exit);
+        Self { code: Some(failure.code), failure: Some(failure), ..report }
+    }
+
+    pub(super) fn not_started(not_started: &NotStarted) -> Self {
+        let code = match not_started.code {
+            127 => "command.not_found",
+            _ => "command.not_executable",
+        };
+        let failure = Failure::new(Exit::Command(not_started.code), code, &not_started.reason).help("the key is free");
+        Self::refused(Outcome::NotStarted, failure)
+    }
+
+    pub(super) fn interrupted(signal: i32) -> Self {
+        let message = format!("{} came before the command was started", name_of(signal));
+        let failure = Failure::new(Exit::Signal(signal), "command.interrupted", message);
+        Self::refused(Outcome::NotStarted, failure)
+    }
+
+    /// The command began, and ended.
+    pub(super) fn ran(verdict: Verdict, run: Run, stored: bool) -> Self {
+        let (outcome, code) = match (verdict.is_unknown(), verdict.ended) {
+            (true, receipt::Ended::LeaseLost) => (Outcome::LeaseLost, Some("idempotency.lease_lost")),
+            (true, receipt::Ended::TimedOut) => (Outcome::Unknown, Some("idempotency.timed_out")),
+            (true, _) => (Outcome::Unknown, Some("idempotency.unknown")),
+            (false, _) => (Outcome::Ran, None),
+        };
+        Self {
+            code: if stored { code } else { Some("idempotency.complete_failed") },
+            run: Some(run),
+            unknown: verdict.is_unknown().then_some(verdict.why),
+            stored,
+            ..Self::new(outcome, Exit::Command(verdict.exit))
+        }
+    }
+
+    /// An earlier call ended so.
+    pub(super) fn replayed(record: &Record) -> Self {
+        let report = match &record.state {
+            RecordState::Settled { kind: Kind::Done, receipt, .. } => match Run::decode(receipt) {
+                Ok(run) => Self { run: Some(run.clone()), ..Self::new(Outcome::Replayed, Exit::Command(run.exit_code)) },
+                Err(error) => {
+                    let message = "the command has run, and what is kept of it cannot be read";
+                    let failure = Failure::new(Exit::Unknown, "idempotency.unreadable", message);
+                    Self::refused(Outcome::Unknown, failure.because(Some(error.as_ref())))
+                }
+            },
+            RecordState::Settled { receipt, completed_at, .. } => {
+                let run = Run::decode(receipt).ok();
+                let at = text::time_rough(*completed_at);
+                let why = match run.as_ref().map(|run| (run.ended, run.exit_code)) {
+                    Some((receipt::Ended::Exited, code)) => format!("it exited with {code} at {at}"),
+                    Some((receipt::Ended::Signalled, code)) => {
+                        format!("it was ended around {} at {at}", name_of(i32::from(code) - 128))
+                    }
+                    Some((receipt::Ended::TimedOut, _)) => format!("it was ended by its --timeout at {at}"),
+                    Some((receipt::Ended::LeaseLost, _)) => format!("its lease was lost at {at}, so it was ended"),
+                    None => format!("the call was broken off at {at}"),
+                };
+                let code = Some("idempotency.unknown");
+                Self { code, run, unknown: Some(why), ..Self::new(Outcome::Unknown, Exit::Unknown) }
+            }
+            // The engine answers with ended records only.
+            _ => Self::new(Outcome::Unknown, Exit::Unknown),
+        };
+        report.at(record.first_at)
+    }
+
+    pub(super) fn at(mut self, first_at: Timestamp) -> Self {
+        self.first_at = Some(first_at);
+        self
+    }
+
+    pub(super) fn retry_after(mut self, retry_after: Option<Duration>) -> Self {
+        self.retry_after = retry_after;
+        self
+    }
+
+    /// Says it, and answers with what to exit with.
+    pub(super) fn say(self, plan: &Plan, context: &Context) -> Exit {
+        let output = &context.output;
+        if output.json {
+            output.object(&self.object(plan));
+        } else if let (Outcome::Replayed, Some(run)) = (self.outcome, &self.run) {
+            output.bytes(&run.stdout.0);
+            output::stderr_bytes(&run.stderr.0);
+        }
+        self.explain(plan, context);
+        self.exit
+    }
+
+    /// On stderr.
+    fn explain(&self, plan: &Plan, context: &Context) {
+        let output = &context.output;
+        let key = text::shown(plan.name.key());
+        let flags = store::flags(&context.settings);
+        let settle = || {
+            let key = text::quoted(plan.name.key());
+            format!("hapax keys resolve {key} --as done (or --as failed, to let it run again){flags}")
+        };
+        match (self.outcome, &self.failure, &self.unknown) {
+            (Outcome::InFlight, Some(failure), _) => {
+                let rest = duration::format_rough(self.retry_after.unwrap_or_default());
+                let help = format!("try again in {rest} at the latest, or wait for it with --wait {rest}");
+                failure.clone().help(help).explain();
+            }
+            (Outcome::KeyReused, Some(failure), _) => {
+                let help = "use another key, or say with --fingerprint TEXT what tells one use from another";
+                failure.clone().help(help).explain();
+            }
+            (_, Some(failure), _) => failure.explain(),
+            // The call itself ended so: it exits with its own code, and later ones with 76.
+            (_, None, Some(why)) => {
+                let code = self.code.unwrap_or("idempotency.unknown");
+                output::say(&format!(
+                    "error: the outcome of {key} is unknown: {why} ({code})\n  help: find out what it did, then: {}",
+                    settle()
+                ));
+            }
+            (Outcome::Replayed, ..) => {
+                if let Some(run) = &self.run {
+                    cut(run.stdout.0.len(), run.stdout_bytes, "stdout");
+                    cut(run.stderr.0.len(), run.stderr_bytes, "stderr");
+                }
+                let at = self.first_at.map_or_else(|| "an earlier time".to_owned(), text::time_rough);
+                output.note(&format!("{key} ran at {at}, replayed"));
+            }
+            _ => {}
+        }
+        if !self.stored {
+            output::warn(&format!(
+                "the receipt of {key} could not be stored: once its lease is over, a call runs it again (idempotency.complete_failed)"
+            ));
+        }
+    }
+
+    fn object(&self, plan: &Plan) -> Object<'_> {
+        let (stdout, stdout_base64) = streams(self.run.as_ref().map(|run| run.stdout.0.as_slice()));
+        let (stderr, stderr_base64) = streams(self.run.as_ref().map(|run| run.stderr.0.as_slice()));
+        Object {
+            key: plan.name.key().to_owned(),
+            outcome: self.outcome,
+            exit_code: self.exit.code(),
+            stdout,
+            stderr,
+            truncated: self.run.as_ref().is_some_and(Run::is_cut),
+            first_at: self.first_at.and_then(text::time),
+            retry_after_ms: self.retry_after.and_then(|rest| u64::try_from(rest.as_millis()).ok()),
+            code: self.code,
+            stdout_base64,
+            stderr_base64,
+        }
+    }
+}
+
+/// The object of `--json`. The names of its fields are stable.
+#[derive(Debug, Serialize)]
+struct Object<'a> {
+    key: String,
+    outcome: Outcome,
+    exit_code: u8,
+    stdout: String,
+    stderr: String,
+    truncated: bool,
+    first_at: Option<String>,
+    retry_after_ms: Option<u64>,
+    code: Option<&'a str>,
+    /// The bytes, where they are no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr_base64: Option<String>,
+}
+
+fn streams(bytes: Option<&[u8]>) -> (String, Option<String>) {
+    let bytes = bytes.unwrap_or_default();
+    match str::from_utf8(bytes) {
+        Ok(text) => (text.to_owned(), None),
+        Err(_) => (String::from_utf8_lossy(bytes).into_owned(), Some(BASE64_STANDARD.encode(bytes))),
+    }
+}
+
+/// Without this line a part would be taken for the whole.
+fn cut(kept: usize, total: Option<u64>, stream: &str) {
+    if let Some(total) = total {
+        let kept = size::format(u64::try_from(kept).unwrap_or(u64::MAX));
+        output::say(&format!("output cut: {kept} of {} kept ({stream})", size::format(total)));
+    }
+}

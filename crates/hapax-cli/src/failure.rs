@@ -1,0 +1,161 @@
+//! Why the command ends early: said to people on stderr, to programs on stdout.
+
+use crate::{exit::Exit, output::{self, Output}};
+use hapax::{CodeInfo, Coded, ConnectError, IdempotencyError, InvalidKey, StoreError};
+use serde_json::json;
+use std::{error::Error, fmt::Write as _};
+
+/// Codes of the command itself.
+pub(crate) const CODES: &[CodeInfo] = &[
+    CodeInfo::new("command.usage", "validation", false, "the command line is wrong", "`hapax help COMMAND` shows what is right"),
+    CodeInfo::new("command.config", "validation", false, "the environment or hapax.toml is wrong", "the message names the place"),
+    CodeInfo::new("command.input", "validation", false, "an argument or a file that was given cannot be used", "the message names it"),
+    CodeInfo::new("command.output", "command", false, "the output could not be written", "look at the disk, or at the pipe, that stdout goes to"),
+    CodeInfo::new("command.not_found", "validation", false, "the command to run was not found; the key is free", "check its name and PATH"),
+    CodeInfo::new("command.not_executable", "validation", false, "the command to run could not be executed; the key is free", "check its permissions"),
+    CodeInfo::new("command.interrupted", "conflict", true, "a signal came before the command was started; the key is free", "run it again"),
+    CodeInfo::new("command.internal", "internal", false, "a bug in hapax", "report it with the message"),
+];
+
+/// The end of a command that could not do its work.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) code: &'static str,
+    message: String,
+    causes: Vec<String>,
+    help: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
+        Self { exit, code, message: message.into(), causes: Vec::new(), help: None }
+    }
+
+    /// The command line is wrong.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, "command.usage", message)
+    }
+
+    /// The environment or the configuration file is wrong.
+    pub(crate) fn config(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, "command.config", message)
+    }
+
+    /// What was given cannot be used.
+    pub(crate) fn input(message: impl Into<String>) -> Self {
+        Self::new(Exit::Invalid, "command.input", message)
+    }
+
+    /// Of an error with a code.
+    pub(crate) fn of<E: Coded + Error>(error: &E) -> Self {
+        Self::new(Exit::of(error.code(), error.category()), error.code(), error.to_string()).because(error.source())
+    }
+
+    /// With the causes of an error.
+    pub(crate) fn because(mut self, source: Option<&(dyn Error + 'static)>) -> Self {
+        let mut next = source;
+        while let Some(cause) = next {
+            let text = cause.to_string();
+            if !self.message.contains(&text) && self.causes.last() != Some(&text) {
+                self.causes.push(text);
+            }
+            next = cause.source();
+        }
+        self
+    }
+
+    /// With the way out.
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Says so: on stderr, and with `--json` as an object on stdout, too.
+    pub(crate) fn print(&self, output: &Output) {
+        self.explain();
+        if output.json {
+            let error = json!({
+                "code": self.code,
+                "message": self.message,
+                "causes": self.causes,
+                "help": self.remedy(),
+                "exit_code": self.exit.code(),
+            });
+            output.object(&json!({ "error": error }));
+        }
+    }
+
+    /// On stderr alone.
+    pub(crate) fn explain(&self) {
+        let mut text = format!("error: {} ({})", self.message, self.code);
+        for cause in &self.causes {
+            let _ = write!(text, "\n  cause: {cause}");
+        }
+        if let Some(help) = self.remedy() {
+            let _ = write!(text, "\n  help: {help}");
+        }
+        output::say(&text);
+    }
+
+    fn remedy(&self) -> Option<String> {
+        self.help.clone().or_else(|| {
+            let codes = hapax::codes();
+            let info = codes.iter().chain(CODES).find(|info| info.code == self.code);
+            // Some only point back to the message.
+            info.map(|info| info.remedy.to_owned()).filter(|remedy| !remedy.starts_with("the message names"))
+        })
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let failure = Self::of(&error);
+        // What stands in the URL is usage; where it leads to is the store.
+        if error.op() == "read the store URL" { Self { exit: Exit::Usage, ..failure } } else { failure }
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Store(error) => error.into(),
+            ConnectError::Namespace(error) => error.into(),
+            error => Self::new(Exit::Unreachable, "store.unavailable", error.to_string()).because(error.source()),
+        }
+    }
+}
+
+impl From<IdempotencyError> for Failure {
+    fn from(error: IdempotencyError) -> Self {
+        Self::of(&error)
+    }
+}
+
+impl From<InvalidKey> for Failure {
+    fn from(error: InvalidKey) -> Self {
+        Self::new(Exit::Invalid, "idempotency.invalid", error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hapax::StoreErrorKind;
+
+    #[test]
+    fn wrong_urls_are_usage_and_wrong_places_are_the_store() {
+        let error = |op| StoreError::new(StoreErrorKind::Config, "sqlite", op, "no");
+        assert_eq!(Failure::from(error("read the store URL")).exit, Exit::Usage);
+        assert_eq!(Failure::from(error("open the file")).exit, Exit::Unreachable);
+    }
+
+    #[test]
+    fn causes_are_said_once() {
+        let inner = StoreError::new(StoreErrorKind::Timeout, "sqlite", "open", "locked");
+        let outer = StoreError::new(StoreErrorKind::Unavailable, "hapax", "connect", "no answer").with_source(inner);
+        let failure = Failure::from(outer);
+        assert_eq!(failure.causes, ["sqlite could not open: locked"]);
+        assert_eq!(failure.code, "store.unavailable");
+    }
+}

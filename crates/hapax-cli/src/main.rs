@@ -1,0 +1,100 @@
+//! The hapax command.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `args` | the command line |
+//! | `config` | settings: flag, variable, file, default |
+//! | `store` | opens the store they name |
+//! | `commands` | one module for each command |
+//! | `child` | runs a program under a lease |
+//! | `output`, `failure`, `exit`, `log` | what is said, where, and how it ends |
+
+mod args;
+#[cfg(unix)]
+#[allow(dead_code, reason = "jobs of a worker, which reads no terminal, use the rest")]
+mod child;
+mod commands;
+mod config;
+mod duration;
+mod exit;
+mod failure;
+#[cfg(unix)]
+mod interrupt;
+mod log;
+mod output;
+mod receipt;
+mod size;
+mod store;
+mod text;
+
+use crate::{args::Cli, commands::Context, config::Settings, exit::Exit, failure::Failure, output::Output};
+use clap::{CommandFactory, FromArgMatches, error::ErrorKind};
+use std::{ffi::OsStr, panic, process::ExitCode};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(code) = child::hidden(std::env::args_os().skip(1)) {
+        return code;
+    }
+    panic::set_hook(Box::new(|info| {
+        output::say(&format!("error: a bug in hapax: {info} (command.internal)\n  help: report it with this message"));
+    }));
+    panic::catch_unwind(run).unwrap_or(Exit::Bug).into()
+}
+
+fn run() -> Exit {
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(exit) => return exit,
+    };
+    let output = Output::new(cli.global.json, cli.global.quiet);
+    let ready = log::start(cli.global.verbose).and_then(|()| Settings::load(&cli.global, &output));
+    let settings = match ready {
+        Ok(settings) => settings,
+        Err(failure) => return fail(&failure, &output),
+    };
+    let context = Context { output, settings };
+    cli.command.run(&context).unwrap_or_else(|failure| fail(&failure, &context.output))
+}
+
+fn fail(failure: &Failure, output: &Output) -> Exit {
+    failure.print(output);
+    failure.exit
+}
+
+/// The command line, or how to end without one: help and version are answers, all else is usage.
+fn parse() -> Result<Cli, Exit> {
+    let parsed = Cli::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|error| {
+        let text = error.render();
+        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+            Output::new(false, false).bytes(text.to_string().as_bytes());
+            return Exit::Done;
+        }
+        output::stderr_bytes(text.to_string().as_bytes());
+        if error.kind() == ErrorKind::UnknownArgument && forgot_dashes() {
+            output::stderr_bytes(b"\nThe command goes behind `--`: hapax once KEY -- CMD ARG\n");
+        }
+        if wants_json() {
+            let text = text.to_string();
+            let message = text.strip_prefix("error: ").unwrap_or(&text).split("\n\n").next().unwrap_or_default().to_owned();
+            let error = serde_json::json!({ "code": "command.usage", "message": message, "exit_code": Exit::Usage.code() });
+            Output::new(true, true).object(&serde_json::json!({ "error": error }));
+        }
+        Exit::Usage
+    })
+}
+
+/// Whether a command to run may have been given without the `--` in front.
+fn forgot_dashes() -> bool {
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    args.iter().any(|arg| arg == OsStr::new("once")) && !args.iter().any(|arg| arg == OsStr::new("--"))
+}
+
+/// Whether objects were asked for on a command line that could not be read.
+fn wants_json() -> bool {
+    std::env::args_os().skip(1).take_while(|arg| arg != OsStr::new("--")).any(|arg| arg == OsStr::new("--json"))
+}

@@ -1,0 +1,87 @@
+//! Looking at processes from outside.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::{fs, path::Path};
+
+/// Sends a signal to one process.
+pub(super) fn signal(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+/// Whether a process runs: a zombie does not.
+pub(super) fn is_alive(pid: i32) -> bool {
+    state(pid).is_some_and(|state| state != 'Z' && state != 'X')
+}
+
+/// The letter that `ps` shows.
+pub(super) fn state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// A line of `/proc/PID/status`.
+pub(super) fn status(pid: i32, name: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned()
+}
+
+/// The children of a process that run, with their command lines.
+pub(super) fn children(parent: i32) -> Vec<(i32, String)> {
+    let of_parent = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let ppid = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        ppid == Some(parent) && is_alive(*pid)
+    };
+    all().filter(of_parent).map(|pid| (pid, command_line(pid))).collect()
+}
+
+/// The processes that have these bytes in their environment, which they hand down to their children.
+pub(super) fn marked(mark: &str) -> Vec<i32> {
+    let has_mark = |pid: &i32| {
+        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        is_alive(*pid) && environ.windows(mark.len()).any(|window| window == mark.as_bytes())
+    };
+    all().filter(has_mark).collect()
+}
+
+/// The guard that a process has started for a group.
+pub(super) fn guard_of(parent: i32, group: i32) -> Option<i32> {
+    let wanted = format!("__guard {group}");
+    children(parent).into_iter().find(|(_, line)| line.contains(&wanted)).map(|(pid, _)| pid)
+}
+
+/// A number that a command writes to a file, once it is there, newline and all.
+pub(super) fn number_in(path: &Path) -> Option<i32> {
+    fs::read_to_string(path).ok()?.strip_suffix('\n')?.parse().ok()
+}
+
+fn all() -> impl Iterator<Item = i32> {
+    fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+fn command_line(pid: i32) -> String {
+    String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).replace('\0', " ")
+}
+
+/// Whether it is hapax under a hidden subcommand.
+pub(super) fn is_helper(pid: i32) -> bool {
+    let line = command_line(pid);
+    line.contains(" __exec ") || line.contains(" __guard ")
+}
+
+/// Our descriptors that do not close on `exec`.
+pub(super) fn inheritable() -> Vec<u32> {
+    const CLOEXEC: u32 = 0o2_000_000;
+    let fds = fs::read_dir("/proc/self/fdinfo").unwrap();
+    let open = |path: &Path| {
+        let info = fs::read_to_string(path).ok()?;
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        (u32::from_str_radix(flags.trim(), 8).ok()? & CLOEXEC == 0).then_some(())
+    };
+    fds.filter_map(|fd| {
+        let path = fd.ok()?.path();
+        open(&path)?;
+        path.file_name()?.to_str()?.parse().ok()
+    })
+    .collect()
+}

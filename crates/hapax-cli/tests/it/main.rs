@@ -1,0 +1,5 @@
+//! Integration tests of the command.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+#[cfg(target_os = "linux")]
+mod child;

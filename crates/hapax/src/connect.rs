@@ -1,0 +1,156 @@
+//! One URL, all capabilities.
+
+use hapax_core::{
+    Backend, BackendUrl, BoxFuture, InvalidKey, ManualClock, Namespace, Registry, StoreError, SystemClock, memory,
+    registry::ConnectOptions,
+};
+use hapax_engine::{Closed, Idempotency, Keeper};
+use std::{sync::Arc, time::Duration};
+
+/// Connects to a store: `memory:` for this process, `sqlite:PATH` for this machine.
+pub fn connect(url: impl AsRef<str>) -> Connect {
+    let options = ConnectOptions::default();
+    Connect { url: url.as_ref().to_owned(), namespace: None, options }
+}
+
+/// A connection that has not been made.
+#[must_use = "nothing is connected until this is awaited"]
+pub struct Connect {
+    url: String,
+    namespace: Option<String>,
+    options: ConnectOptions,
+}
+
+impl std::fmt::Debug for Connect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The URL may hold a password.
+        f.debug_struct("Connect").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
+}
+
+impl Connect {
+    /// Keeps the keys apart from those of other namespaces in the same store (`default`).
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Deadline of every call to the store (5 s).
+    pub fn timeout(mut self, each: Duration) -> Self {
+        self.options.timeout = each;
+        self
+    }
+}
+
+impl IntoFuture for Connect {
+    type Output = Result<Hapax, ConnectError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let url = BackendUrl::parse(&self.url)?;
+            let backend = registry().connect(&url, &self.options).await?;
+            let namespace = match &self.namespace {
+                Some(text) => Namespace::new(text)?,
+                None => Namespace::default(),
+            };
+            Ok(Hapax::on(backend, Ok(namespace), self.options.timeout))
+        })
+    }
+}
+
+/// The drivers of this build.
+fn registry() -> Registry {
+    let registry = Registry::new();
+    #[cfg(feature = "sqlite")]
+    let registry = registry.with(hapax_sqlite::DRIVER);
+    registry
+}
+
+/// The store could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The store, or its URL.
+    #[error("the store could not be opened")]
+    Store(#[from] StoreError),
+    /// The namespace.
+    #[error("the namespace cannot be used")]
+    Namespace(#[from] InvalidKey),
+}
+
+/// A connected store. Cheap to clone; share it, don't wrap it.
+#[derive(Clone, Debug)]
+pub struct Hapax {
+    backend: Backend,
+    keeper: Keeper,
+    namespace: Result<Namespace, InvalidKey>,
+}
+
+impl Hapax {
+    /// A store inside this process, on the machine's clock.
+    pub fn memory() -> Self {
+        Self::on(memory::backend(Arc::new(SystemClock)), Ok(Namespace::default()), ConnectOptions::TIMEOUT)
+    }
+
+    /// A store inside this process, on a clock that a test moves.
+    pub fn memory_with(clock: &ManualClock) -> Self {
+        Self::on(memory::backend(Arc::new(clock.clone())), Ok(Namespace::default()), ConnectOptions::TIMEOUT)
+    }
+
+    fn on(backend: Backend, namespace: Result<Namespace, InvalidKey>, timeout: Duration) -> Self {
+        let keeper = Keeper::of(&backend, timeout);
+        Self { backend, keeper, namespace }
+    }
+
+    /// The same store under another namespace. A name that cannot be used is reported by the first call.
+    #[must_use]
+    pub fn namespace(&self, namespace: &str) -> Self {
+        Self { namespace: Namespace::new(namespace), ..self.clone() }
+    }
+
+    /// Runs effects once per key; `scope` says what the keys are for.
+    pub fn idempotency(&self, scope: &str) -> Idempotency {
+        Idempotency::on(self.keeper.clone(), self.namespace.clone(), scope)
+    }
+
+    /// What holds the keys of this process: for layers.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// The capabilities of the store, for layers and tools.
+    pub fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
+    /// Waits for receipts and releases that the store has not taken yet. Call it before the process ends.
+    pub fn close(&self) -> Close {
+        Close { keeper: self.keeper.clone(), within: Duration::from_mins(1) }
+    }
+}
+
+/// The end of a connection.
+#[must_use = "nothing is waited for until this is awaited"]
+#[derive(Debug)]
+pub struct Close {
+    keeper: Keeper,
+    within: Duration,
+}
+
+impl Close {
+    /// Waits no longer than this (60 s).
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.within = limit;
+        self
+    }
+}
+
+impl IntoFuture for Close {
+    type Output = Closed;
+    type IntoFuture = BoxFuture<'static, Closed>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.keeper.close(self.within).await })
+    }
+}

@@ -1,0 +1,77 @@
+//! Side effects that are safe to retry.
+//!
+//! An effect runs once per key: later calls under the key get the first receipt, a failed one frees it, and one whose
+//! outcome nobody knows keeps it. The promise is at least once with deduplication: what happens at every point where
+//! a process can die is in `docs/guarantees.md`.
+//!
+//! ```
+//! use hapax::EffectExt;
+//! # #[derive(serde::Serialize)] struct Order { id: String, cents: u64 }
+//! # #[derive(serde::Serialize, serde::Deserialize)] struct Charge { id: String }
+//! # async fn charge(order: &Order) -> std::io::Result<Charge> { Ok(Charge { id: order.id.clone() }) }
+//!
+//! # async fn example() -> anyhow::Result<()> {
+//! let hapax = hapax::connect("memory:").await?;
+//! let order = Order { id: "o1".into(), cents: 4200 };
+//! let receipt = hapax
+//!     .idempotency("charge")
+//!     .run(&order.id, &order, || charge(&order).by_default())
+//!     .await??;
+//! # Ok(()) }
+//! ```
+//!
+//! # Crate features
+//!
+//! | feature | default | brings |
+//! |---|---|---|
+//! | `sqlite` | yes | the embedded store, `sqlite:PATH` |
+//! | `mail` | yes | [`mail`]: messages, receipts, transports, the idempotent decorator |
+//! | `full` | | all of them |
+
+mod connect;
+
+pub use crate::connect::{Close, Connect, ConnectError, Hapax, connect};
+pub use hapax_core::{
+    BackendUrl, BoxError, BoxFuture, Category, Clock, CodeInfo, Coded, Fingerprint, IntoFingerprint, IntoKey,
+    InvalidKey, Key, NoStableForm, Retry, StoreError, StoreErrorKind, Timestamp, Version, async_trait, stable_hash,
+};
+pub use hapax_engine::{
+    Answer, Class, Classified, Classify, Closed, Codec, EffectError, EffectExt, Idempotency, IdempotencyError, Json,
+    Judged, KeyState, Lease, Loss, Replay, Run, RunMany, Verdict,
+};
+
+/// For authors of stores and of layers.
+pub mod core {
+    pub use hapax_core::*;
+}
+
+/// The parts of a call, for layers that run effects of their own.
+pub mod protocol {
+    pub use hapax_engine::protocol::*;
+}
+
+/// Mail that is sent once.
+#[cfg(feature = "mail")]
+pub mod mail {
+    pub use hapax_mail::*;
+}
+
+/// The embedded store: its options, and raising its layout.
+#[cfg(feature = "sqlite")]
+pub mod sqlite {
+    pub use hapax_sqlite::*;
+}
+
+/// For tests of your own code.
+pub mod testing {
+    pub use hapax_core::ManualClock;
+}
+
+/// Every stable code of this build, in order.
+pub fn codes() -> Vec<CodeInfo> {
+    let mut codes = [hapax_core::error::STORE_CODES, hapax_engine::CODES].concat();
+    #[cfg(feature = "mail")]
+    codes.extend_from_slice(hapax_mail::CODES);
+    codes.sort_by_key(|info| info.code);
+    codes
+}
