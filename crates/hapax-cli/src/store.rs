@@ -47,6 +47,21 @@ pub(crate) fn url(settings: &Settings) -> Result<String, Failure> {
     }
 }
 
+/// Whether the store is a file that is not there yet. Then nothing is kept, and opening it would make it.
+pub(crate) fn is_missing(settings: &Settings) -> Result<bool, Failure> {
+    let path = match &settings.store {
+        None => data_folder()?.join("hapax").join("hapax.db"),
+        Some(url) => match BackendUrl::parse(url)? {
+            url if url.scheme() == "sqlite" => {
+                let rest = url.rest();
+                PathBuf::from(rest.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(rest))
+            }
+            _ => return Ok(false),
+        },
+    };
+    Ok(!path.exists())
+}
+
 /// The flags that lead another command to the same store and namespace, for messages.
 pub(crate) fn flags(settings: &Settings) -> String {
     let mut flags = String::new();

@@ -44,8 +44,8 @@ pub use crate::{
     mime::{Envelope, Frozen, Identity, RenderError, derive_message_id, envelope, render},
     raw::RawMessage,
     receipt::{
-        Attempt, CODES, Failure, FailureScope, MAIL_CODES, MailCategory, NotAccepted, Outcome, Receipt, Rejected, Sent,
-        UnreadableReceipt,
+        Attempt, CODES, Failure, FailureScope, MAIL_CODES, MailCategory, NotAccepted, Outcome, Receipt,
+        Rejected, Sent, UnreadableReceipt,
     },
     transport::{Act, Commit, InvalidTransport, Outbox, SendContext, Stub, StubCall, Transport},
 };

@@ -63,7 +63,11 @@ impl Mailer {
     ///
     /// # Cancel safety
     /// As [`send`](Self::send).
-    pub fn send_with(&self, message: &Message, context: &SendContext) -> impl Future<Output = Receipt> + Send + use<> {
+    pub fn send_with(
+        &self,
+        message: &Message,
+        context: &SendContext,
+    ) -> impl Future<Output = Receipt> + Send + use<> {
         let (mailer, message, context) = (self.clone(), message.clone(), context.clone());
         async move { mailer.deliver(Mail::Message(&message), &context).await }
     }
@@ -109,7 +113,11 @@ impl Mailer {
         }
     }
 
-    fn batch<'a>(&self, messages: BoxStream<'a, (Message, SendContext)>, settings: BatchSettings) -> Batch<'a> {
+    fn batch<'a>(
+        &self,
+        messages: BoxStream<'a, (Message, SendContext)>,
+        settings: BatchSettings,
+    ) -> Batch<'a> {
         Batch::new(Wrapped::Shared(Arc::clone(&self.transport)), self.policy.clone(), messages, settings)
     }
 }
@@ -237,7 +245,9 @@ impl MailerBuilder {
             }
             (false, None) => None,
             (false, Some(name)) => {
-                let reason = format!("`{name}` is about keys, and there is no store to keep them in: call `idempotent`");
+                let reason = format!(
+                    "`{name}` is about keys, and there is no store to keep them in: call `idempotent`"
+                );
                 return Err(InvalidTransport::new(reason));
             }
         };

@@ -318,7 +318,9 @@ impl Coded for NotAccepted {
 
     fn retry(&self) -> Retry {
         match self {
-            Self::Failed(Failure { retryable: true, retry_after, .. }) => retry_after.map_or(Retry::Now, Retry::After),
+            Self::Failed(Failure { retryable: true, retry_after, .. }) => {
+                retry_after.map_or(Retry::Now, Retry::After)
+            }
             Self::Failed(_) => Retry::Never,
             Self::Unknown(_) => Retry::OnlyWithSameKey,
         }

@@ -1,6 +1,6 @@
 //! The steps that share a commit.
 
-use crate::{error::Failure, step::Tx, unit::Unit, writer::Writer};
+use crate::{error::Failure, step::Moment, unit::Unit, writer::Writer};
 use hapax_core::Name;
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ impl Batch {
     }
 
     /// Runs what is queued, as much as fits into a commit. After an error the last step is the one that failed.
-    pub(crate) fn fill(&mut self, writer: &Writer, tx: &Tx<'_>) -> rusqlite::Result<()> {
+    pub(crate) fn fill(&mut self, writer: &Writer, tx: &Moment<'_>) -> rusqlite::Result<()> {
         while let Some(mut unit) = writer.pop() {
             if !self.has_room_for(&*unit) {
                 writer.put_back(std::iter::once(unit));
@@ -54,7 +54,7 @@ impl Batch {
         Ok(())
     }
 
-    fn run(&mut self, unit: &mut dyn Unit, tx: &Tx<'_>) -> rusqlite::Result<()> {
+    fn run(&mut self, unit: &mut dyn Unit, tx: &Moment<'_>) -> rusqlite::Result<()> {
         while self.has_room_for(unit) {
             let Some((name, bytes)) = unit.next() else { return Ok(()) };
             self.names.extend(name.cloned());

@@ -6,7 +6,7 @@ use crate::{
     patience::random,
     prune,
     schema::{self, Refusal},
-    step::{Step, Tx},
+    step::{Moment, Step},
 };
 use hapax_core::{Clock, StoreResult};
 use rusqlite::Connection;
@@ -61,7 +61,7 @@ pub(crate) enum Run<A> {
 impl Committer {
     pub(crate) fn new(mut conn: Connection, place: Place, clock: Arc<dyn Clock>) -> rusqlite::Result<Self> {
         // In place of SQLite's own hook, which would write the log back.
-        conn.wal_hook(Some(|_: &mut _, pages| {
+        conn.wal_hook(Some(|_, pages| {
             LOG_PAGES.set(pages);
             Ok(())
         }))?;
@@ -101,8 +101,8 @@ impl Committer {
     }
 
     /// The open transaction. Its moment is read inside it, so that the order of moments is that of commits.
-    pub(crate) fn tx(&self) -> Tx<'_> {
-        Tx { conn: &self.conn, now: self.clock.read(), boot_id: &self.boot_id }
+    pub(crate) fn tx(&self) -> Moment<'_> {
+        Moment { conn: &self.conn, now: self.clock.read(), boot_id: &self.boot_id }
     }
 
     /// Commits so many steps.

@@ -4,7 +4,8 @@ use crate::{
     list,
     patience::real_time,
     prune::{self, KeepPosition, Position},
-    step::{self, DropUnknown, Extend, ForceRelease, Forget, KeepSecret, Release, Step},
+    row,
+    step::{self, DropUnknown, Extend, ForceRelease, Forget, KeepSecret, Moment, Release, Step},
     store::SqliteStore,
 };
 use async_trait::async_trait;
@@ -16,6 +17,7 @@ use hapax_core::{
     },
 };
 
+const READ: &str = "read a key";
 const LIST: &str = "list keys";
 const PRUNE: &str = "prune";
 /// So many rows are looked at before the next caller of a blocking thread has its turn.
@@ -24,10 +26,15 @@ const PRUNE_ROWS: usize = 1_024;
 const LOOKS: usize = 64;
 
 impl SqliteStore {
-    /// The first look of a reservation, which neither writes nor waits for who does.
-    async fn held(&self, req: &Reserve) -> StoreResult<Option<Reserved>> {
-        let slot = self.readers.slot(Reserve::OP, &req.name).await?;
-        Ok(step::held(req, &slot, &self.clock.read()))
+    /// Answers from what is there, without writing and without waiting for who does.
+    async fn look<S: Step + Clone>(&self, step: &S) -> StoreResult<Option<S::Answer>> {
+        match self.readers.here(S::OP, |now| step.look(now))? {
+            Some(found) => Ok(found),
+            None => {
+                let step = step.clone();
+                self.readers.elsewhere(S::OP, move |now| step.look(now)).await
+            }
+        }
     }
 }
 
@@ -38,7 +45,7 @@ impl IdempotencyStore for SqliteStore {
         if let Some(answer) = self.writer.here(req)? {
             return Ok(answer);
         }
-        match self.held(req).await? {
+        match self.look(req).await? {
             Some(held) => Ok(held),
             None => self.writer.queued(req).await,
         }
@@ -73,25 +80,33 @@ impl IdempotencyStore for SqliteStore {
     }
 
     async fn read(&self, name: &Name) -> StoreResult<Option<Record>> {
-        let slot = self.readers.slot("read a key", name).await?;
-        Ok(machine::read(&slot, &self.clock.read()))
+        let read = |name: &Name, at: &Moment<'_>| -> rusqlite::Result<Option<Record>> {
+            Ok(machine::read(&row::load(at.conn, name, at.boot_id)?, &at.now))
+        };
+        match self.readers.here(READ, |at| read(name, at))? {
+            Some(found) => Ok(found),
+            None => {
+                let name = name.clone();
+                self.readers.elsewhere(READ, move |at| read(&name, at)).await
+            }
+        }
     }
 
     async fn list(&self, req: &List) -> StoreResult<Page> {
         // With a filter it may have to pass any number of rows.
-        let (req, now) = (req.clone(), self.clock.read());
-        self.readers.elsewhere(LIST, move |conn, boot_id| list::page(conn, &req, &now, boot_id)).await
+        let req = req.clone();
+        self.readers.elsewhere(LIST, move |at| list::page(at, &req)).await
     }
 
     /// Looks at the whole table once at most, and no longer than a call may take; the next call goes on from there.
     async fn prune(&self, limit: usize) -> StoreResult<usize> {
         let deadline = real_time() + self.options.timeout;
-        let start = self.readers.elsewhere(PRUNE, |conn, _| prune::position(conn)).await?;
+        let start = self.readers.elsewhere(PRUNE, |at| prune::position(at.conn)).await?;
         let (mut at, mut gone, mut again) = (start.clone(), 0, false);
         while gone < limit && real_time() < deadline {
-            let (from, now) = (at.clone(), self.clock.read());
-            let look = move |conn: &_, boot_id: &_| prune::scan(conn, &from, PRUNE_ROWS, &now, boot_id);
-            let mut seen = self.readers.elsewhere(PRUNE, look).await?;
+            let from = at.clone();
+            let mut seen =
+                self.readers.elsewhere(PRUNE, move |now| prune::scan(now, &from, PRUNE_ROWS)).await?;
             let room = limit - gone;
             let is_full = seen.over.len() >= room;
             seen.over.truncate(room);
@@ -121,7 +136,7 @@ impl IdempotencyStore for SqliteStore {
             if at % LOOKS == LOOKS - 1 {
                 tokio::task::yield_now().await;
             }
-            answers.push(self.held(req).await.transpose());
+            answers.push(self.look(req).await.transpose());
         }
         let vacant = reqs.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
         let vacant: Vec<_> = vacant.map(|(req, _)| req.clone()).collect();
@@ -146,7 +161,7 @@ impl IdempotencyStore for SqliteStore {
         if let Some(secret) = self.secret.get() {
             return Ok(Some(*secret));
         }
-        let kept = self.readers.elsewhere(KeepSecret::OP, |conn, _| step::secret(conn)).await?;
+        let kept = self.readers.elsewhere(KeepSecret::OP, |at| step::secret(at.conn)).await?;
         let secret = match kept {
             Some(secret) => secret,
             // Another process may be doing the same: the first to commit decides for both.

@@ -1,11 +1,11 @@
 //! Pages of records: a range of the table, in its order.
 
-use crate::row;
+use crate::{row, step::Moment};
 use hapax_core::{
-    Key, Name, Now, Scope,
+    Key, Name, Scope,
     idempotency::{List, Page, machine},
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Row, params};
 
 const OF_SCOPE: &str = concat!(
     "SELECT scope, key, ",
@@ -19,7 +19,7 @@ const OF_ALL: &str = concat!(
 );
 
 /// The page that was asked for.
-pub(crate) fn page(conn: &Connection, req: &List, now: &Now, boot_id: &str) -> rusqlite::Result<Page> {
+pub(crate) fn page(at: &Moment<'_>, req: &List) -> rusqlite::Result<Page> {
     let after = req.after.as_ref().map(|(scope, key)| (scope.as_str(), key.as_str()));
     let (sql, scope, key) = match (&req.scope, after) {
         (Some(scope), Some((after_scope, _))) if after_scope > scope.as_str() => return Ok(Page::default()),
@@ -30,7 +30,7 @@ pub(crate) fn page(conn: &Connection, req: &List, now: &Now, boot_id: &str) -> r
         (None, Some((scope, key))) => (OF_ALL, scope, key),
         (None, None) => (OF_ALL, "", ""),
     };
-    let mut statement = conn.prepare_cached(sql)?;
+    let mut statement = at.conn.prepare_cached(sql)?;
     let mut rows = statement.query(params![req.namespace.as_str(), scope, key])?;
     let mut page = Page::default();
     while let Some(row) = rows.next()? {
@@ -46,9 +46,9 @@ pub(crate) fn page(conn: &Connection, req: &List, now: &Now, boot_id: &str) -> r
             continue;
         }
         let name = [req.namespace.as_str(), scope, key];
-        let slot = Some(row::entry(conn, name, row, 2, boot_id)?);
+        let slot = Some(row::entry(at.conn, name, row, 2, at.boot_id)?);
         let Some(record) =
-            machine::read(&slot, now).filter(|record| req.state.is_none_or(|state| record.is(state)))
+            machine::read(&slot, &at.now).filter(|record| req.state.is_none_or(|state| record.is(state)))
         else {
             continue;
         };

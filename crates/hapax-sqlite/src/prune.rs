@@ -2,7 +2,7 @@
 
 use crate::{
     schema,
-    step::{Forget, Step, Tx},
+    step::{Forget, Moment, Step},
 };
 use hapax_core::{Key, Name, Namespace, Now, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params, types::ValueRef};
@@ -31,14 +31,8 @@ pub(crate) struct Seen {
 }
 
 /// Looks at so many rows.
-pub(crate) fn scan(
-    conn: &Connection,
-    after: &Position,
-    rows: usize,
-    now: &Now,
-    boot_id: &str,
-) -> rusqlite::Result<Seen> {
-    let mut statement = conn.prepare_cached(SCAN)?;
+pub(crate) fn scan(at: &Moment<'_>, after: &Position, rows: usize) -> rusqlite::Result<Seen> {
+    let mut statement = at.conn.prepare_cached(SCAN)?;
     // Without LIMIT: with a variable one, SQLite would compile the statement anew each time.
     let mut found = statement.query(params![after.namespace, after.scope, after.key])?;
     let (mut seen, mut count) = (Seen { over: Vec::new(), last: None }, 0);
@@ -46,7 +40,7 @@ pub(crate) fn scan(
         && let Some(row) = found.next()?
     {
         count += 1;
-        let is_over = is_over(row, now, boot_id)?;
+        let is_over = is_over(row, &at.now, at.boot_id)?;
         if is_over || count == rows {
             let place = Position { namespace: row.get(0)?, scope: row.get(1)?, key: row.get(2)? };
             if is_over {
@@ -73,12 +67,12 @@ fn is_over(row: &Row<'_>, now: &Now, boot_id: &str) -> rusqlite::Result<bool> {
 }
 
 /// Looks at so many rows from where the last sweep ended, whichever process that was, and removes those that are over.
-pub(crate) fn sweep(tx: &Tx<'_>, rows: usize) -> rusqlite::Result<()> {
+pub(crate) fn sweep(tx: &Moment<'_>, rows: usize) -> rusqlite::Result<()> {
     let pages: i64 = tx.conn.prepare_cached("PRAGMA page_count")?.query_row([], |row| row.get(0))?;
     if pages < SMALL {
         return Ok(());
     }
-    let seen = scan(tx.conn, &position(tx.conn)?, rows, &tx.now, tx.boot_id)?;
+    let seen = scan(tx, &position(tx.conn)?, rows)?;
     for name in seen.over {
         Forget(name).take(tx)?;
     }
@@ -113,7 +107,7 @@ impl Step for KeepPosition {
     fn name(&self) -> Option<&Name> {
         None
     }
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<()> {
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<()> {
         keep(tx.conn, &self.0)
     }
 }

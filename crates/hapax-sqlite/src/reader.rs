@@ -7,10 +7,10 @@
 use crate::{
     connect::Place,
     error::{Failure, is_busy},
-    row,
     schema::Refusal,
+    step::Moment,
 };
-use hapax_core::{Name, StoreResult, idempotency::machine::Slot};
+use hapax_core::{Clock, StoreResult};
 use rusqlite::Connection;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
@@ -21,24 +21,27 @@ const IDLE: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Readers {
     place: Place,
+    clock: Arc<dyn Clock>,
     boot_id: Arc<str>,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Readers {
-    pub(crate) fn new(place: Place, boot_id: Arc<str>, first: Connection) -> Self {
-        Self { place, boot_id, idle: Mutex::new(vec![first]) }
+    pub(crate) fn new(place: Place, clock: Arc<dyn Clock>, first: Connection) -> Self {
+        Self { place, boot_id: clock.boot_id(), clock, idle: Mutex::new(vec![first]) }
     }
 
-    /// What lies under a name.
-    pub(crate) async fn slot(self: &Arc<Self>, op: &'static str, name: &Name) -> StoreResult<Slot> {
-        match self.with(|conn| row::load(conn, name, &self.boot_id)) {
-            // The log is being repaired, or a process opens or closes the database: seldom, but it takes a while.
-            Err(error) if is_busy(&error) => {
-                let name = name.clone();
-                self.elsewhere(op, move |conn, boot_id| row::load(conn, &name, boot_id)).await
-            }
-            found => found.map_err(|error| Failure::of(&self.place.path, error).error(op)),
+    /// Reads on this thread. `None`: it would have to wait, because the log is being repaired, or a process opens or
+    /// closes the database.
+    pub(crate) fn here<T>(
+        &self,
+        op: &'static str,
+        read: impl FnOnce(&Moment<'_>) -> rusqlite::Result<T>,
+    ) -> StoreResult<Option<T>> {
+        match self.with(read) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if is_busy(&error) => Ok(None),
+            Err(error) => Err(Failure::of(&self.place.path, error).error(op)),
         }
     }
 
@@ -46,25 +49,22 @@ impl Readers {
     pub(crate) async fn elsewhere<T: Send + 'static>(
         self: &Arc<Self>,
         op: &'static str,
-        read: impl Fn(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
+        read: impl Fn(&Moment<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> StoreResult<T> {
         let runtime = Handle::try_current().map_err(|_| Failure::no_runtime().error(op))?;
         let readers = Arc::clone(self);
-        let work = move || {
-            let attempt = || readers.with(|conn| read(conn, &readers.boot_id)).map_err(Refusal::from);
-            readers.place.patiently(attempt)
-        };
+        let work = move || readers.place.patiently(|| readers.with(&read).map_err(Refusal::from));
         let found = runtime.spawn_blocking(work).await.unwrap_or_else(|_| Err(Failure::gone()));
         found.map_err(|failure| failure.error(op))
     }
 
-    fn with<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    fn with<T>(&self, read: impl FnOnce(&Moment<'_>) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let conn = match idle {
             Some(conn) => conn,
             None => self.place.reader()?,
         };
-        let found = read(&conn);
+        let found = read(&Moment { conn: &conn, now: self.clock.read(), boot_id: &self.boot_id });
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE {
             idle.push(conn);

@@ -129,13 +129,16 @@ pub(crate) fn set_meta(conn: &Connection, name: &str, value: impl ToSql) -> rusq
 }
 
 fn owner(conn: &Connection) -> rusqlite::Result<Owner> {
-    let id: i32 = conn.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    if id == APPLICATION_ID {
-        return Ok(Owner::Hapax);
-    }
-    let version: i32 = conn.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    let objects: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    Ok(if (id, version, objects) == (0, 0, 0) { Owner::Nobody } else { Owner::Another })
+    // In one statement, so that all is of one moment: another process may be making the schema.
+    let sql = "SELECT (SELECT application_id FROM pragma_application_id), \
+               (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)";
+    conn.query_row(sql, [], |row| {
+        Ok(match (row.get(0)?, row.get(1)?, row.get(2)?) {
+            (APPLICATION_ID, _, _) => Owner::Hapax,
+            (0, 0, 0) => Owner::Nobody,
+            _ => Owner::Another,
+        })
+    })
 }
 
 fn foreign(path: &Path) -> Failure {

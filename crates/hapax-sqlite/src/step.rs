@@ -11,15 +11,15 @@ use hapax_core::{
 };
 use rusqlite::{Connection, OptionalExtension};
 
-/// An open write transaction, at one moment.
+/// A connection at one moment: in a transaction where there is something to write.
 #[derive(Debug)]
-pub(crate) struct Tx<'a> {
+pub(crate) struct Moment<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) now: Now,
     pub(crate) boot_id: &'a str,
 }
 
-impl Tx<'_> {
+impl Moment<'_> {
     /// Runs a rule on what lies under a name, and writes back what it changed.
     fn run<A>(&self, name: &Name, rule: impl FnOnce(&mut Slot, &Now) -> A) -> rusqlite::Result<A> {
         let before = row::load(self.conn, name, self.boot_id)?;
@@ -48,13 +48,13 @@ pub(crate) trait Step: Send + 'static {
     }
 
     /// Answers without writing, where that can be.
-    fn look(&self, tx: &Tx<'_>) -> rusqlite::Result<Option<Self::Answer>> {
+    fn look(&self, tx: &Moment<'_>) -> rusqlite::Result<Option<Self::Answer>> {
         let _ = tx;
         Ok(None)
     }
 
     /// Takes it.
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<Self::Answer>;
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Self::Answer>;
 
     /// What has to be released when nobody is there to hear the answer.
     fn unwanted(&self, answer: &Self::Answer) -> Option<Release> {
@@ -70,22 +70,19 @@ impl Step for Reserve {
     fn name(&self) -> Option<&Name> {
         Some(&self.name)
     }
-    fn look(&self, tx: &Tx<'_>) -> rusqlite::Result<Option<Reserved>> {
-        Ok(held(self, &row::load(tx.conn, &self.name, tx.boot_id)?, &tx.now))
+    fn look(&self, tx: &Moment<'_>) -> rusqlite::Result<Option<Reserved>> {
+        let slot = row::load(tx.conn, &self.name, tx.boot_id)?;
+        Ok(match &slot {
+            // Sent again, or over: what it is to be told, or becomes, the writer decides.
+            Some(Entry::Pending(p)) if p.token == self.token || p.until <= tx.now.boot => None,
+            _ => machine::read(&slot, &tx.now).map(Reserved::Held),
+        })
     }
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<Reserved> {
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Reserved> {
         tx.run(&self.name, |slot, now| machine::reserve(slot, self, now))
     }
     fn unwanted(&self, answer: &Reserved) -> Option<Release> {
         matches!(answer, Reserved::Yours { .. }).then(|| Release(self.name.clone(), self.token))
-    }
-}
-
-/// The first look of a reservation. `None`: the key is free or the caller's own, and the writer decides.
-pub(crate) fn held(req: &Reserve, slot: &Slot, now: &Now) -> Option<Reserved> {
-    match slot {
-        Some(Entry::Pending(p)) if p.token == req.token => None,
-        _ => machine::read(slot, now).map(Reserved::Held),
     }
 }
 
@@ -99,7 +96,7 @@ impl Step for Complete {
     fn bytes(&self) -> usize {
         self.receipt.bytes.len() + self.receipt.codec.len()
     }
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<Completed> {
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Completed> {
         tx.run(&self.name, |slot, now| machine::complete(slot, self, now))
     }
 }
@@ -111,7 +108,7 @@ impl Step for Retake {
     fn name(&self) -> Option<&Name> {
         Some(&self.name)
     }
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<Retaken> {
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Retaken> {
         tx.run(&self.name, |slot, now| machine::retake_unknown(slot, self, now))
     }
     fn unwanted(&self, answer: &Retaken) -> Option<Release> {
@@ -132,7 +129,7 @@ impl Step for Resolve {
             Resolution::DidNot => 0,
         }
     }
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<Resolved> {
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Resolved> {
         tx.run(&self.name, |slot, now| machine::resolve(slot, self, now))
     }
 }
@@ -147,7 +144,7 @@ impl Step for Release {
     fn name(&self) -> Option<&Name> {
         Some(&self.0)
     }
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<Write> {
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Write> {
         tx.run(&self.0, |slot, now| machine::release(slot, &self.1, now))
     }
 }
@@ -162,7 +159,7 @@ impl Step for Extend {
     fn name(&self) -> Option<&Name> {
         Some(&self.0)
     }
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<Extended> {
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Extended> {
         tx.run(&self.0, |slot, now| machine::extend(slot, &self.1, self.2, now))
     }
 }
@@ -177,7 +174,7 @@ impl Step for DropUnknown {
     fn name(&self) -> Option<&Name> {
         Some(&self.0)
     }
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<Dropped> {
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Dropped> {
         tx.run(&self.0, |slot, now| machine::drop_unknown(slot, &self.1, now))
     }
 }
@@ -192,7 +189,7 @@ impl Step for ForceRelease {
     fn name(&self) -> Option<&Name> {
         Some(&self.0)
     }
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<Write> {
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Write> {
         tx.run(&self.0, machine::force_release)
     }
 }
@@ -208,7 +205,7 @@ impl Step for Forget {
     fn name(&self) -> Option<&Name> {
         Some(&self.0)
     }
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<bool> {
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<bool> {
         tx.run(&self.0, |slot, now| {
             machine::settle(slot, now);
             slot.is_none()
@@ -227,7 +224,7 @@ impl Step for KeepSecret {
     fn name(&self) -> Option<&Name> {
         None
     }
-    fn take(&self, tx: &Tx<'_>) -> rusqlite::Result<[u8; 32]> {
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<[u8; 32]> {
         match secret(tx.conn)? {
             Some(secret) => Ok(secret),
             None => schema::set_meta(tx.conn, "secret", self.0.as_slice()).map(|()| self.0),

@@ -27,7 +27,6 @@ pub struct SqliteStore {
     // The readers are dropped first, so that the writer's connection is the last to close.
     pub(crate) readers: Arc<Readers>,
     pub(crate) writer: Arc<Writer>,
-    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) secret: OnceLock<[u8; 32]>,
     pub(crate) options: SqliteOptions,
 }
@@ -44,9 +43,8 @@ impl SqliteStore {
         let committer = Committer::new(conn, place.clone(), Arc::clone(&clock))
             .map_err(|error| Failure::of(&place.path, error).error(OPEN))?;
         Ok(Self {
-            readers: Arc::new(Readers::new(place.clone(), clock.boot_id(), reader)),
+            readers: Arc::new(Readers::new(place.clone(), clock, reader)),
             writer: Arc::new(Writer::new(place, committer, options.commits_inline())),
-            clock,
             secret: OnceLock::new(),
             options,
         })

@@ -3,7 +3,7 @@
 use crate::{
     error::Failure,
     patience::real_time,
-    step::{Release, Step, Tx},
+    step::{Moment, Release, Step},
     writer::Writer,
 };
 use hapax_core::{Name, StoreResult};
@@ -27,7 +27,7 @@ pub(crate) trait Unit: Send {
     /// The name and weight of the next step; none when all have run.
     fn next(&self) -> Option<(Option<&Name>, usize)>;
     /// Runs the next step in the open transaction.
-    fn run(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()>;
+    fn run(&mut self, tx: &Moment<'_>) -> rusqlite::Result<()>;
     /// The transaction was committed.
     fn keep(&mut self);
     /// The transaction was undone: its steps are still to be run.
@@ -117,7 +117,7 @@ impl<S: Step> Unit for Call<S> {
         self.steps.get(self.answers.len() + self.open.len()).map(|step| (step.name(), step.bytes()))
     }
 
-    fn run(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
+    fn run(&mut self, tx: &Moment<'_>) -> rusqlite::Result<()> {
         if let Some(step) = self.steps.get(self.answers.len() + self.open.len()) {
             self.open.push(step.take(tx)?);
         }

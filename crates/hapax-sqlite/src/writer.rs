@@ -288,3 +288,78 @@ fn drain(turn: Turn) {
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SqliteOptions, SqliteStore};
+    use hapax_core::{
+        Applied, Fingerprint, Key, Name, Namespace, Scope, Span, StoreErrorKind, SystemClock, Token,
+        idempotency::{Complete, Completed, IdempotencyStore, Kind, Receipt, Reserve, Reserved},
+    };
+    use std::time::Duration;
+
+    fn reserve(key: &str) -> Reserve {
+        Reserve {
+            name: Name::new(&Namespace::default(), &Scope::new("test").unwrap(), &Key::new(key).unwrap()),
+            token: Token::random().unwrap(),
+            fingerprint: Fingerprint::ANY,
+            lease: Span::new(Duration::from_mins(1)).unwrap(),
+        }
+    }
+
+    fn complete(req: &Reserve, bytes: usize) -> Complete {
+        Complete {
+            name: req.name.clone(),
+            token: req.token,
+            fingerprint: req.fingerprint,
+            kind: Kind::Done,
+            receipt: Receipt::new("test", vec![7; bytes]),
+            ttl: Span::MAX,
+        }
+    }
+
+    fn pages(store: &SqliteStore, sql: &str) -> i64 {
+        locked(&store.writer.committer).conn().query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_reaches_only_whom_it_concerns() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::new(folder.path().join("store.db"));
+        let store = SqliteStore::open(options, Arc::new(SystemClock)).await.unwrap();
+        let reqs: Vec<_> = (0..10).map(|n| reserve(&n.to_string())).collect();
+        for answer in store.reserve_many(&reqs).await {
+            assert!(matches!(answer.unwrap(), Reserved::Yours { .. }));
+        }
+        // Room for the small receipts, not for the one of four pages.
+        let most = pages(&store, "PRAGMA page_count") + 2;
+        assert_eq!(pages(&store, &format!("PRAGMA max_page_count = {most}")), most);
+        let results: Vec<_> =
+            reqs.iter().enumerate().map(|(n, req)| complete(req, if n == 4 { 15_000 } else { 50 })).collect();
+        for (n, answer) in store.complete_many(&results).await.into_iter().enumerate() {
+            if n == 4 {
+                let error = answer.unwrap_err();
+                assert_eq!((error.kind(), error.applied()), (StoreErrorKind::Unavailable, Applied::No));
+                assert!(error.to_string().contains("is full"), "{error}");
+            } else {
+                assert_eq!(answer.unwrap(), Completed::Stored);
+            }
+        }
+        // With room again, the same call goes through.
+        pages(&store, "PRAGMA max_page_count = 1000000");
+        assert_eq!(store.complete(&results[4]).await.unwrap(), Completed::Stored);
+    }
+
+    #[tokio::test]
+    async fn a_transaction_left_open_by_a_panic_is_undone() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::new(folder.path().join("store.db"));
+        let store = SqliteStore::open(options, Arc::new(SystemClock)).await.unwrap();
+        locked(&store.writer.committer)
+            .conn()
+            .execute_batch("BEGIN IMMEDIATE; DELETE FROM hapax_meta")
+            .unwrap();
+        assert!(matches!(store.reserve(&reserve("k")).await.unwrap(), Reserved::Yours { .. }));
+    }
+}

@@ -191,7 +191,7 @@ impl Running {
         match signal {
             // Only wakes the loop.
             Signal::CHILD => {}
-            // `fg`: the shell has put us into the foreground.
+            // The shell may have put us into the foreground.
             Signal::CONT => self.terminal.give(self.group),
             Signal::TSTP => {
                 let _ = kill_process_group(self.group, signal);

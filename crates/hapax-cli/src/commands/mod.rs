@@ -4,6 +4,7 @@ mod bench;
 mod codes;
 mod completions;
 pub(crate) mod keys;
+mod mail;
 mod man;
 #[cfg(unix)]
 mod once;
@@ -24,6 +25,7 @@ pub(crate) enum Command {
     #[cfg(unix)]
     Once(once::Once),
     Keys(keys::Keys),
+    Mail(mail::Mail),
     Store(store::Store),
     Bench(bench::Bench),
     Codes(codes::Codes),
@@ -37,6 +39,7 @@ impl Command {
             #[cfg(unix)]
             Self::Once(once) => block_on(once.run(context)),
             Self::Keys(keys) => block_on(keys.run(context)),
+            Self::Mail(mail) => block_on(mail.run(context)),
             Self::Store(store) => block_on(store.run(context)),
             Self::Bench(bench) => bench.run(context),
             Self::Codes(codes) => codes.run(context),

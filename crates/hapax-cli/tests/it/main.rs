@@ -3,3 +3,30 @@
 
 #[cfg(target_os = "linux")]
 mod child;
+
+#[cfg(unix)]
+mod bench;
+#[cfg(unix)]
+mod config;
+#[cfg(unix)]
+mod crowd;
+#[cfg(unix)]
+mod guard;
+#[cfg(unix)]
+mod input;
+#[cfg(unix)]
+mod keys;
+#[cfg(unix)]
+mod kills;
+#[cfg(unix)]
+mod mail;
+#[cfg(unix)]
+mod once;
+#[cfg(unix)]
+mod output;
+#[cfg(unix)]
+mod pages;
+#[cfg(unix)]
+mod sandbox;
+#[cfg(unix)]
+mod stores;

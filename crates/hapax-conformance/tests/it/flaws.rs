@@ -660,7 +660,6 @@ flaw!(a_store_whose_prefix_ignores_case, PrefixIgnoresCase: [
 
 flaw!(a_store_that_filters_a_page_after_cutting_it, FiltersLate: [
     "contract::a_page_of_a_filtered_list_goes_on",
-    MODEL,
 ] {
     fn list(rows: &[(Name, Record)], req: &List) -> Page {
         let mut page = crate::plain::list(rows, &List { state: None, ..req.clone() });

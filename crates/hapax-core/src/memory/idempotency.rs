@@ -79,7 +79,9 @@ impl MemoryStore {
     fn step<A>(&self, name: &Name, step: impl FnOnce(&mut machine::Slot, &Now) -> A) -> A {
         let now = self.clock.read();
         let change = self.changes.fetch_add(1, Ordering::Relaxed);
-        let (answer, grown) = self.shard(name).step(name, change, &now, |slot| step(slot, &now));
+        // Counted before anybody else can see the shard: a count that lags would make room where there is some.
+        let mut shard = self.shard(name);
+        let (answer, grown) = shard.step(name, change, |slot| step(slot, &now));
         match grown {
             1.. => drop(self.entries.fetch_add(1, Ordering::Relaxed)),
             0 => {}
@@ -95,22 +97,33 @@ impl MemoryStore {
                 let reason = format!("all {} places are held by calls in flight", self.max_entries);
                 return Err(StoreError::new(StoreErrorKind::Full, "memory", op, reason));
             }
-            self.entries.fetch_sub(1, Ordering::Relaxed);
         }
         Ok(())
     }
 
     fn evict(&self) -> bool {
         let now = self.clock.read();
-        if self.shards.iter().any(|shard| locked(shard).drop_expired(&now)) {
+        if self.shards.iter().any(|shard| self.removes(shard, |shard| shard.drop_expired(&now))) {
             return true;
         }
-        let oldest = self
-            .shards
-            .iter()
-            .filter_map(|shard| Some((locked(shard).oldest()?, shard)))
-            .min_by_key(|(age, _)| *age);
-        oldest.is_some_and(|(_, shard)| locked(shard).drop_oldest())
+        loop {
+            let ages = self.shards.iter().filter_map(|shard| Some((locked(shard).oldest()?, shard)));
+            let Some((_, shard)) = ages.min_by_key(|(age, _)| *age) else { return false };
+            // Another thread may have been faster.
+            if self.removes(shard, Shard::drop_oldest) {
+                return true;
+            }
+        }
+    }
+
+    /// Counts what a shard removed while nobody else sees it.
+    fn removes(&self, shard: &Mutex<Shard>, remove: impl FnOnce(&mut Shard) -> bool) -> bool {
+        let mut shard = locked(shard);
+        let removed = remove(&mut shard);
+        if removed {
+            self.entries.fetch_sub(1, Ordering::Relaxed);
+        }
+        removed
     }
 }
 
@@ -185,8 +198,7 @@ impl IdempotencyStore for MemoryStore {
         let now = self.clock.read();
         let mut pruned = 0;
         for shard in &self.shards {
-            while pruned < limit && locked(shard).drop_expired(&now) {
-                self.entries.fetch_sub(1, Ordering::Relaxed);
+            while pruned < limit && self.removes(shard, |shard| shard.drop_expired(&now)) {
                 pruned += 1;
             }
         }

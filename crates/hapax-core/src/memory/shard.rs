@@ -1,7 +1,7 @@
 //! One part of the map, under one mutex: slots, and the two orders in which room is made.
 
 use crate::{
-    Name, Now,
+    BootTime, Name, Now, Timestamp,
     idempotency::{
         Entry,
         machine::{self, Slot},
@@ -22,11 +22,25 @@ struct Cell {
     change: u64,
 }
 
+/// When an entry ends, and of which change of it that is said. The two clocks are not compared: the wall clock may be
+/// set.
+type Note<T> = Reverse<(T, u64, Name)>;
+
+/// When an entry is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Lease(BootTime),
+    Result(Timestamp),
+    Never,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     cells: HashMap<Name, Cell>,
-    /// By the moment from which they may be over. Leases and results are told apart by the entry itself.
-    ends: BinaryHeap<Reverse<(i64, u64, Name)>>,
+    /// Reservations, by the end of their lease.
+    leases: BinaryHeap<Note<BootTime>>,
+    /// Ended entries, by the end of their time.
+    results: BinaryHeap<Note<Timestamp>>,
     /// Ended entries, oldest first.
     settled: VecDeque<(u64, Name)>,
 }
@@ -49,14 +63,13 @@ impl Shard {
         &mut self,
         name: &Name,
         change: u64,
-        now: &Now,
         step: impl FnOnce(&mut Slot) -> A,
     ) -> (A, isize) {
         let (answer, grown, end) = match self.cells.get_mut(name) {
             Some(cell) => {
-                let before = end_of(&cell.slot, now);
+                let before = end_of(&cell.slot);
                 let answer = step(&mut cell.slot);
-                let after = end_of(&cell.slot, now);
+                let after = end_of(&cell.slot);
                 if after == before {
                     return (answer, 0);
                 }
@@ -66,7 +79,7 @@ impl Shard {
             None => {
                 let mut slot = None;
                 let answer = step(&mut slot);
-                let end = end_of(&slot, now);
+                let end = end_of(&slot);
                 if end.is_some() {
                     self.cells.insert(name.clone(), Cell { slot, change });
                 }
@@ -75,39 +88,37 @@ impl Shard {
         };
         match end {
             None => drop(self.cells.remove(name)),
-            Some((at, settled)) => {
-                self.ends.push(Reverse((at, change, name.clone())));
-                if settled {
-                    self.settled.push_back((change, name.clone()));
-                }
-            }
+            Some(end) => self.note(end, change, name.clone()),
         }
         self.tidy();
         (answer, grown)
     }
 
+    fn note(&mut self, end: End, change: u64, name: Name) {
+        match end {
+            End::Lease(at) => self.leases.push(Reverse((at, change, name))),
+            End::Result(at) => {
+                self.results.push(Reverse((at, change, name.clone())));
+                self.settled.push_back((change, name));
+            }
+            End::Never => {}
+        }
+    }
+
     /// Removes one entry that is over.
     pub(super) fn drop_expired(&mut self, now: &Now) -> bool {
-        while let Some(Reverse((at, change, name))) = self.ends.peek() {
-            if *at > now.wall.as_millis() {
-                return false;
-            }
-            let (change, name) = (*change, name.clone());
-            self.ends.pop();
+        while let Some((change, name)) =
+            due(&mut self.leases, now.boot).or_else(|| due(&mut self.results, now.wall))
+        {
             let Some(cell) = self.cells.get_mut(&name).filter(|cell| cell.change == change) else { continue };
             machine::settle(&mut cell.slot, now);
-            match end_of(&cell.slot, now) {
+            match end_of(&cell.slot) {
                 None => {
                     self.cells.remove(&name);
                     return true;
                 }
-                // Renewed, or a late result took the place of a lease: over at another time.
-                Some((at, settled)) => {
-                    self.ends.push(Reverse((at.max(now.wall.as_millis() + 1), change, name.clone())));
-                    if settled {
-                        self.settled.push_back((change, name));
-                    }
-                }
+                // A late result took the place of a lease.
+                Some(end) => self.note(end, change, name),
             }
         }
         false
@@ -135,8 +146,11 @@ impl Shard {
         let most = 2 * self.cells.len() + SLACK;
         let cells = &self.cells;
         let current = |change: u64, name: &Name| cells.get(name).is_some_and(|cell| cell.change == change);
-        if self.ends.len() > most {
-            self.ends.retain(|Reverse((_, change, name))| current(*change, name));
+        if self.leases.len() > most {
+            self.leases.retain(|Reverse((_, change, name))| current(*change, name));
+        }
+        if self.results.len() > most {
+            self.results.retain(|Reverse((_, change, name))| current(*change, name));
         }
         if self.settled.len() > most {
             self.settled.retain(|(change, name)| current(*change, name));
@@ -144,12 +158,19 @@ impl Shard {
     }
 }
 
-/// When an entry may be over, on the wall clock, and whether it has ended; none for no entry.
-fn end_of(slot: &Slot, now: &Now) -> Option<(i64, bool)> {
-    match slot {
-        None => None,
-        Some(Entry::Pending(p)) => Some((now.wall_of(p.until).as_millis(), false)),
-        Some(Entry::Settled(s)) => Some((s.until.as_millis(), true)),
-        Some(Entry::Unreadable) => Some((i64::MAX, false)),
+/// When an entry is over; none for no entry.
+fn end_of(slot: &Slot) -> Option<End> {
+    Some(match slot.as_ref()? {
+        Entry::Pending(p) => End::Lease(p.until),
+        Entry::Settled(s) => End::Result(s.until),
+        Entry::Unreadable => End::Never,
+    })
+}
+
+/// Takes the next note whose time has come.
+fn due<T: Ord>(notes: &mut BinaryHeap<Note<T>>, now: T) -> Option<(u64, Name)> {
+    if notes.peek()?.0.0 > now {
+        return None;
     }
+    notes.pop().map(|Reverse((_, change, name))| (change, name))
 }

@@ -159,7 +159,9 @@ impl Keeper {
             }
         }
         // Each has an answer by now: those of this process, and one for each request.
-        answers.into_iter().flatten().collect()
+        let answers: Vec<_> = answers.into_iter().flatten().collect();
+        warn_not_reserved(calls.iter().map(|(name, _)| name).zip(&answers));
+        answers
     }
 
     /// Holds a key of unknown outcome while somebody is asked about it: releasing the reservation brings the unknown
@@ -182,7 +184,11 @@ impl Keeper {
                 Ok(Some(Reservation::new(self.clone(), &request, *terms, first_at, asked)))
             }
             Ok(Retaken::Changed(_)) => Ok(None),
-            Err(error) => Err(self.store_failed(&request, error)),
+            Err(error) => {
+                let answer = Err(self.store_failed(&request, error));
+                warn_not_reserved(std::iter::once((name, &answer)));
+                answer
+            }
         }
     }
 
@@ -223,7 +229,9 @@ impl Keeper {
         let guard = Unclaimed { keeper: self, requests: std::slice::from_ref(&request), armed: true };
         let reply = call::one(self.call_limit(terms), "reserve", self.inner.store.reserve(&request)).await;
         guard.disarm();
-        self.judge(&request, reply, terms, asked)
+        let answer = self.judge(&request, reply, terms, asked);
+        warn_not_reserved(std::iter::once((name, &answer)));
+        answer
     }
 
     /// A result of this process that the store has not taken yet.
@@ -300,7 +308,6 @@ impl Keeper {
     }
 
     fn store_failed(&self, request: &Reserve, error: StoreError) -> IdempotencyError {
-        tracing::warn!(key = ?request.name, code = "idempotency.store_failed", %error, "a key could not be reserved");
         if error.applied() == Applied::Unknown {
             self.give_back(request);
         }
@@ -319,6 +326,18 @@ impl Keeper {
 
     pub(super) fn now(&self) -> Timestamp {
         self.inner.clock.now()
+    }
+}
+
+/// One warning for a call, however many keys it was for.
+fn warn_not_reserved<'a, T: 'a>(answers: impl Iterator<Item = (&'a Name, &'a Result<T, IdempotencyError>)>) {
+    let mut failed = answers.filter_map(|(name, answer)| match answer {
+        Err(IdempotencyError::StoreFailed { source }) => Some((name, source)),
+        _ => None,
+    });
+    if let Some((name, error)) = failed.next() {
+        let (keys, code) = (1 + failed.count(), "idempotency.store_failed");
+        tracing::warn!(key = ?name, keys, code, %error, "keys could not be reserved");
     }
 }
 

@@ -147,7 +147,9 @@ impl Reservation {
         let complete = self.ended(kind, receipt);
         let limit = self.keeper.call_limit(&self.terms);
         let answer = call::one(limit, "complete", self.keeper.inner.store.complete(&complete)).await;
-        self.completed(answer)
+        let kept = self.completed(answer);
+        warn_not_stored(std::iter::once((&complete.name, &kept)));
+        kept
     }
 
     /// Keeps the results of a batch that ended together, in one step where the store can. All belong to one keeper.
@@ -164,11 +166,13 @@ impl Reservation {
         let (keeper, limit) = (first.keeper.clone(), first.keeper.call_limit(&first.terms));
         let answers =
             call::many(limit, "complete", requests.len(), keeper.inner.store.complete_many(&requests)).await;
-        reservations
+        let kept: Vec<_> = reservations
             .into_iter()
             .zip(answers)
             .map(|(reservation, answer)| reservation.completed(answer))
-            .collect()
+            .collect();
+        warn_not_stored(requests.iter().map(|request| &request.name).zip(&kept));
+        kept
     }
 
     /// Frees the key. What the store refuses is retried until the lease has passed.
@@ -224,14 +228,8 @@ impl Reservation {
                 self.end = End::Over;
                 report(&self.name, answer)
             }
-            Err(error) => {
-                tracing::warn!(
-                    key = ?self.name, code = "idempotency.complete_failed", %error,
-                    "a receipt could not be stored yet: it is retried"
-                );
-                // The drop hands it over.
-                Kept::Deferred(error)
-            }
+            // The drop hands it over.
+            Err(error) => Kept::Deferred(error),
         }
     }
 
@@ -247,6 +245,18 @@ impl Reservation {
                 tracing::debug!(key = ?self.name, %error, "a key could not be freed yet: it is retried");
             }
         }
+    }
+}
+
+/// One warning for a call, however many receipts it was for.
+fn warn_not_stored<'a>(kept: impl Iterator<Item = (&'a Name, &'a Kept)>) {
+    let mut deferred = kept.filter_map(|(name, kept)| match kept {
+        Kept::Deferred(error) => Some((name, error)),
+        _ => None,
+    });
+    if let Some((name, error)) = deferred.next() {
+        let (receipts, code) = (1 + deferred.count(), "idempotency.complete_failed");
+        tracing::warn!(key = ?name, receipts, code, %error, "receipts could not be stored yet: they are retried");
     }
 }
 

@@ -119,3 +119,44 @@ async fn poll(keeper: &Keeper, name: &Name, lease_rest: Duration) -> Option<Reco
 fn jitter(most: Duration) -> Duration {
     most.mul_f64(fastrand::f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hapax_core::{
+        Fingerprint, Key, ManualClock, Namespace, Scope, Span, Token,
+        idempotency::{IdempotencyStore, Reserve},
+        memory,
+    };
+    use std::{pin::pin, task::Poll};
+
+    async fn polled_once(future: &mut std::pin::Pin<&mut impl Future<Output = Woken<'static>>>) -> bool {
+        std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiters_that_go_away_leave_nothing() {
+        let backend = memory::backend(Arc::new(ManualClock::new()));
+        let keeper = Keeper::of(&backend, Duration::from_secs(5));
+        let name = Name::new(&Namespace::default(), &Scope::new("s").unwrap(), &Key::new("k").unwrap());
+        let (name, waiters): (&'static Name, &'static Waiters) =
+            (Box::leak(Box::new(name)), Box::leak(Box::default()));
+        let (token, lease) = (Token::random().unwrap(), Span::new(Duration::from_mins(1)).unwrap());
+        let request = Reserve { name: name.clone(), token, fingerprint: Fingerprint::ANY, lease };
+        let _ = backend.idempotency.reserve(&request).await.unwrap();
+        {
+            let mut polling = pin!(waiters.wait(&keeper, name, lease.get()));
+            let mut queued = pin!(waiters.wait(&keeper, name, lease.get()));
+            assert!(!polled_once(&mut polling).await && !polled_once(&mut queued).await);
+            assert_eq!(waiters.turns().len(), 1);
+        }
+        assert_eq!(waiters.turns().len(), 0);
+
+        let _ = backend.idempotency.release(name, &token).await.unwrap();
+        let woken = waiters.wait(&keeper, name, lease.get()).await;
+        assert!(matches!(woken, Woken::Try(_)));
+        assert_eq!(waiters.turns().len(), 1, "its turn lasts while it tries");
+        drop(woken);
+        assert_eq!(waiters.turns().len(), 0);
+    }
+}

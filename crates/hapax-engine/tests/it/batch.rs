@@ -23,6 +23,7 @@ fn words(answers: &Answers) -> Vec<String> {
     answers.iter().map(word).collect()
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what `run_many` asks for")]
 fn key(i: &u32) -> String {
     format!("k{i}")
 }
@@ -45,7 +46,7 @@ async fn answers_come_in_the_order_of_the_items() {
         tokio::time::sleep(secs(u64::from(20 - i))).await;
         Ok::<_, Infallible>(i)
     };
-    let answers = world.process().run_many(0..20u32, key, |i| effect(i)).concurrency(7).await;
+    let answers = world.process().run_many(0..20u32, key, effect).concurrency(7).await;
     let values: Vec<u32> = answers.into_iter().map(|answer| answer.unwrap().unwrap()).collect();
     assert_eq!(values, (0..20).collect::<Vec<_>>());
 }
@@ -121,7 +122,7 @@ async fn so_many_effects_run_at_a_time() {
     for (asked, most_at_once) in [(None, 8), (Some(3), 3), (Some(0), 1), (Some(100), 100)] {
         let world = World::new();
         most.store(0, Ordering::SeqCst);
-        let batch = world.process().run_many(0..100u32, key, |i| effect(i));
+        let batch = world.process().run_many(0..100u32, key, effect);
         let batch = if let Some(n) = asked { batch.concurrency(n) } else { batch };
         assert_eq!(batch.await.len(), 100);
         assert_eq!(most.load(Ordering::SeqCst), most_at_once, "{asked:?}");
@@ -136,7 +137,7 @@ async fn slow_item_holds_up_no_other() {
         tokio::time::sleep(if i == 0 { secs(100) } else { secs(1) }).await;
         Ok::<_, Broken>(i)
     };
-    let batch = world.process().run_many(0..90u32, key, |i| effect(i)).concurrency(2);
+    let batch = world.process().run_many(0..90u32, key, effect).concurrency(2);
     assert_eq!(batch.await.len(), 90);
     assert_eq!(world.clock.now().since(started), secs(100));
 }
@@ -149,7 +150,7 @@ async fn receipt_is_kept_as_soon_as_it_is_known() {
         Ok::<_, Broken>(i)
     };
     let idem = world.process();
-    let batch = idem.run_many([1u32, 10], key, |i| effect(i));
+    let batch = idem.run_many([1u32, 10], key, effect);
     tokio::join!(batch.into_future(), async {
         tokio::time::sleep(secs(1) + ms(1)).await;
         assert_eq!((world.state("k1").await, world.state("k10").await), (State::Done, State::Pending));
@@ -213,7 +214,7 @@ async fn effect_that_panics_cuts_no_other_off() {
         calls.slow(i).await
     };
     let idem = world.process();
-    let batch = idem.run_many([1u32, 5, 6], key, |i| effect(i)).concurrency(2);
+    let batch = idem.run_many([1u32, 5, 6], key, effect).concurrency(2);
     assert!(AssertUnwindSafe(batch.into_future()).catch_unwind().await.is_err());
     let states = [world.state("k1").await, world.state("k5").await, world.state("k6").await];
     assert_eq!((states, calls.ended()), ([State::Unknown, State::Done, State::Done], 2));
@@ -226,7 +227,7 @@ async fn keys_wait_for_their_turn_under_a_renewed_lease() {
         tokio::time::sleep(secs(100)).await;
         calls.slow(i).await
     };
-    let batch = world.process().run_many([1u32, 2, 3], key, |i| effect(i)).concurrency(1);
+    let batch = world.process().run_many([1u32, 2, 3], key, effect).concurrency(1);
     assert_eq!(words(&batch.await), ["1", "2", "3"]);
 }
 

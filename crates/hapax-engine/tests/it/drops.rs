@@ -6,7 +6,10 @@ use hapax_core::idempotency::{IdempotencyStore, Write};
 use hapax_engine::{Idempotency, Verdict};
 use std::{
     collections::BTreeSet,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// What a key must say when a call was dropped: `ended` is what the end of the effect leaves.
@@ -227,7 +230,7 @@ async fn call_that_waits_for_an_owner_who_fails() {
         let (world, calls) = (World::yielding(), Calls::new());
         let idem = world.process();
         let owner = world.dead_owner("k", hapax_core::stable_hash(&1).unwrap(), secs(60)).await;
-        let (store, name) = (world.store.clone(), idem.name("k").unwrap());
+        let (store, name) = (Arc::clone(&world.store), idem.name("k").unwrap());
         let fails = tokio::spawn(async move {
             tokio::time::sleep(ms(200)).await;
             store.inner().release(&name, &owner).await.unwrap()

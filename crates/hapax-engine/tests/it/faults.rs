@@ -215,8 +215,13 @@ async fn failed_release_is_retried_and_the_failure_is_the_effects_own() {
 async fn key_is_not_renewed_once_its_release_is_under_way() {
     let (world, calls) = (World::new(), Calls::new());
     let idem = world.process();
-    world.store.always(Op::Release, Fault::Refused);
-    idem.run("k", &1, || calls.ending(Err(Broken::Failed))).await.unwrap().unwrap_err();
+    // Due to be renewed at 20 s, while the store is asked to free it.
+    world.store.always(Op::Release, Fault::Hangs);
+    let effect = async || {
+        tokio::time::sleep(secs(18)).await;
+        calls.ending(Err(Broken::Failed)).await
+    };
+    idem.run("k", &1, effect).await.unwrap().unwrap_err();
     tokio::time::sleep(LEASE).await;
     assert_eq!((world.store.count(Op::Extend), world.state("k").await), (0, State::Vacant));
 }

@@ -1,12 +1,15 @@
 //! The engine over a store that fails when told, on paused time.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod batch;
+mod codecs;
 mod drops;
 mod faults;
 mod found;
 mod outcomes;
 mod renewal;
 mod resolver;
+mod runtimes;
+mod settings;
 mod support;
 mod waiting;

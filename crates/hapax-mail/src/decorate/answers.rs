@@ -79,7 +79,14 @@ impl Policy {
             let name = &call.name;
             let domain = mail.author_domain();
             let secret = self.known_secret()?;
-            Some(derive_message_id(secret, name.namespace(), name.scope(), name.key(), &call.fingerprint, &domain))
+            Some(derive_message_id(
+                secret,
+                name.namespace(),
+                name.scope(),
+                name.key(),
+                &call.fingerprint,
+                &domain,
+            ))
         };
         mail.own_message_id().or_else(derived).unwrap_or_default()
     }

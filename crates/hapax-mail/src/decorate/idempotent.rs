@@ -1,8 +1,6 @@
 //! A transport that sends each message once per key.
 
-use super::{
-    Batch, BatchSettings, Mail, OnUnknown, Policy, Wrapped,
-};
+use super::{Batch, BatchSettings, Mail, OnUnknown, Policy, Wrapped};
 use crate::{
     Message, RawMessage, Receipt,
     transport::{Commit, SendContext, Transport},
@@ -204,6 +202,9 @@ impl<T: Transport> Transport for IdempotencyTransport<T> {
 
 impl<T: fmt::Debug> fmt::Debug for IdempotencyTransport<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IdempotencyTransport").field("inner", &self.inner).field("policy", &self.policy).finish()
+        f.debug_struct("IdempotencyTransport")
+            .field("inner", &self.inner)
+            .field("policy", &self.policy)
+            .finish()
     }
 }

@@ -89,7 +89,12 @@ pub(super) enum Found {
 
 impl Policy {
     /// Sends a mail once.
-    pub(crate) async fn send(&self, transport: &dyn Transport, mail: Mail<'_>, context: &SendContext) -> Receipt {
+    pub(crate) async fn send(
+        &self,
+        transport: &dyn Transport,
+        mail: Mail<'_>,
+        context: &SendContext,
+    ) -> Receipt {
         let call = match mail {
             Mail::Message(message) => self.call(message),
             Mail::Raw(raw) => self.raw_call(raw),
@@ -190,7 +195,8 @@ impl Policy {
             Ok(prepared) => prepared,
             Err(receipt) => return named(*receipt, transport),
         };
-        let ended = attempt(&within, transport.commit(), Some(&lease), mail.through(transport, &within)).await;
+        let ended =
+            attempt(&within, transport.commit(), Some(&lease), mail.through(transport, &within)).await;
         let outcome = match ended {
             Ended::Panicked(panic) if !within.is_committed() => {
                 ours.reservation.release().await;

@@ -120,7 +120,8 @@ impl Policy {
         let given = self.raw_key.as_ref().and_then(|key_of| key_of(raw));
         let Some(text) = given.as_ref().or(raw.idempotency_key.as_ref()) else { return Ok(None) };
         raw.check().map_err(|faults| {
-            let failure = Failure::new(MailCategory::Validation, faults.code()).with_detail(faults.to_string());
+            let failure =
+                Failure::new(MailCategory::Validation, faults.code()).with_detail(faults.to_string());
             Box::new(Receipt::not_sent(failure))
         })?;
         let key = Key::new(text).map_err(|error| Box::new(invalid(error.to_string())))?;
@@ -180,5 +181,29 @@ impl fmt::Debug for Policy {
             .field("unknown_ttl", &self.unknown_ttl)
             .field("on_unknown", &self.on_unknown)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_store_keeps_a_hundred_thousand_keys_of_this_process() {
+        let policy = Policy::new("stub");
+        let shown = format!("{:?}", policy.keeper.store());
+        assert!(shown.starts_with("MemoryStore") && shown.contains("max_entries: 100000"), "{shown}");
+    }
+
+    #[test]
+    fn defaults_are_ten_minutes_and_a_day() {
+        let policy = Policy::new("stub");
+        let terms = policy.terms().unwrap();
+        assert_eq!(terms.lease.get(), Duration::from_mins(10));
+        assert_eq!(
+            (terms.ttl.get(), terms.unknown_ttl.get()),
+            (Duration::from_hours(24), Duration::from_hours(24))
+        );
+        assert_eq!(policy.scope.unwrap().as_str(), "mail:stub");
     }
 }

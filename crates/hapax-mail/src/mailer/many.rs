@@ -29,7 +29,12 @@ pub struct SendMany<'a> {
 }
 
 enum State<'a> {
-    Waiting { mailer: Mailer, messages: BoxStream<'a, Message>, settings: BatchSettings, cancel: CancellationToken },
+    Waiting {
+        mailer: Mailer,
+        messages: BoxStream<'a, Message>,
+        settings: BatchSettings,
+        cancel: CancellationToken,
+    },
     Running(Box<Batch<'a>>),
     Over,
 }
@@ -41,7 +46,10 @@ impl<'a> SendMany<'a> {
     }
 
     fn set(mut self, change: impl FnOnce(&mut BatchSettings, &mut CancellationToken)) -> Self {
-        debug_assert!(matches!(self.state, State::Waiting { .. }), "a setting after the first receipt has no effect");
+        debug_assert!(
+            matches!(self.state, State::Waiting { .. }),
+            "a setting after the first receipt has no effect"
+        );
         if let State::Waiting { settings, cancel, .. } = &mut self.state {
             change(settings, cancel);
         }
@@ -89,9 +97,11 @@ impl<'a> SendMany<'a> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Receipt>> {
         if matches!(self.state, State::Waiting { .. })
-            && let State::Waiting { mailer, messages, settings, cancel } = std::mem::replace(&mut self.state, State::Over)
+            && let State::Waiting { mailer, messages, settings, cancel } =
+                std::mem::replace(&mut self.state, State::Over)
         {
-            let with_context = move |message| (message, SendContext::default().with_cancel(cancel.clone()));
+            let template = SendContext::default().with_cancel(cancel);
+            let with_context = move |message| (message, template.another());
             let batch = mailer.batch(messages.map(with_context).boxed(), settings);
             self.state = State::Running(Box::new(batch));
         }

@@ -72,9 +72,12 @@ impl MailCategory {
     pub(super) const fn scope(self) -> FailureScope {
         match self {
             Self::Validation | Self::Rejected => FailureScope::Message,
-            Self::Configuration | Self::Auth | Self::RateLimit | Self::Network | Self::Timeout | Self::Service => {
-                FailureScope::Provider
-            }
+            Self::Configuration
+            | Self::Auth
+            | Self::RateLimit
+            | Self::Network
+            | Self::Timeout
+            | Self::Service => FailureScope::Provider,
             Self::Cancelled | Self::Unknown => FailureScope::Local,
         }
     }

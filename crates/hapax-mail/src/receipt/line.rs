@@ -39,7 +39,9 @@ impl Serialize for ReceiptLine<'_> {
         let receipt = self.0;
         let failure = receipt.failure();
         let outcome = if receipt.is_accepted() { "accepted" } else { "failed" };
-        let retry_after = failure.and_then(|f| f.retry_after).map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let retry_after = failure
+            .and_then(|f| f.retry_after)
+            .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         let rejected: Vec<_> = receipt.rejected.iter().map(RejectedLine::of).collect();
         let mut out = serializer.serialize_struct("Receipt", 17)?;
         out.serialize_field("outcome", outcome)?;
@@ -100,7 +102,8 @@ mod tests {
 
     #[test]
     fn unknown_delivery_is_a_failed_line_with_a_flag() {
-        let failure = Failure::new(MailCategory::Timeout, "smtp.reply_timeout").with_retry_after(Duration::from_millis(1500));
+        let failure = Failure::new(MailCategory::Timeout, "smtp.reply_timeout")
+            .with_retry_after(Duration::from_millis(1500));
         let line = serde_json::to_value(Receipt::not_known(failure)).unwrap();
         assert_eq!(line["outcome"], "failed");
         assert_eq!(line["delivery_unknown"], true);

@@ -125,12 +125,19 @@ impl<'a> Stored<'a> {
             rejected: receipt
                 .rejected
                 .iter()
-                .map(|r| StoredRejected { address: text(&r.address), response: text(&r.response), retryable: r.retryable })
+                .map(|r| StoredRejected {
+                    address: text(&r.address),
+                    response: text(&r.response),
+                    retryable: r.retryable,
+                })
                 .collect(),
             attempts: receipt
                 .attempts
                 .iter()
-                .map(|a| StoredAttempt { provider: text(&a.provider), code: a.code.as_deref().map(Cow::Borrowed) })
+                .map(|a| StoredAttempt {
+                    provider: text(&a.provider),
+                    code: a.code.as_deref().map(Cow::Borrowed),
+                })
                 .collect(),
             replayed: receipt.replayed,
             copied: receipt.copied,
@@ -160,7 +167,11 @@ impl<'a> Stored<'a> {
                 .into_iter()
                 .map(|r| Rejected::new(r.address, r.response, r.retryable))
                 .collect(),
-            attempts: self.attempts.into_iter().map(|a| Attempt::new(a.provider, a.code.map(stable))).collect(),
+            attempts: self
+                .attempts
+                .into_iter()
+                .map(|a| Attempt::new(a.provider, a.code.map(stable)))
+                .collect(),
             replayed: self.replayed,
             copied: self.copied,
             deduplicated: self.deduplicated,
@@ -177,7 +188,9 @@ impl<'a> StoredFailure<'a> {
             code: text(&failure.code),
             retryable: failure.retryable,
             scope: failure.scope.as_str().into(),
-            retry_after_ms: failure.retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+            retry_after_ms: failure
+                .retry_after
+                .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
             stage: failure.stage.as_ref().map(text),
             smtp_status: failure.smtp_status,
             enhanced_status: failure.enhanced_status.as_deref().map(Cow::Borrowed),
@@ -247,7 +260,10 @@ mod tests {
     fn plain_receipt_is_short() {
         let receipt = Receipt::accepted().with_message_id("<a@b.example>").with_provider("file");
         let stored = receipt.to_stored();
-        assert_eq!(&*stored.bytes, br#"{"outcome":"accepted","message_id":"<a@b.example>","provider":"file"}"#);
+        assert_eq!(
+            &*stored.bytes,
+            br#"{"outcome":"accepted","message_id":"<a@b.example>","provider":"file"}"#
+        );
     }
 
     #[test]
@@ -263,7 +279,10 @@ mod tests {
     #[test]
     fn an_outcome_that_is_not_known_is_not_guessed() {
         for json in [r#"{"outcome":"perhaps"}"#, r#"{"outcome":"failed"}"#, "", "{}", "[]"] {
-            assert!(Receipt::from_stored(&idempotency::Receipt::new(CODEC, json.as_bytes())).is_err(), "{json}");
+            assert!(
+                Receipt::from_stored(&idempotency::Receipt::new(CODEC, json.as_bytes())).is_err(),
+                "{json}"
+            );
         }
         assert!(Receipt::from_stored(&idempotency::Receipt::new("json/1", "{}")).is_err());
     }

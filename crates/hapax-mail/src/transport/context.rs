@@ -125,6 +125,11 @@ impl SendContext {
         Self { commit: flag, outer, ..self.clone() }
     }
 
+    /// The same for another message: its commit flag is its own.
+    pub(crate) fn another(&self) -> Self {
+        Self { commit: Arc::default(), outer: Vec::new(), ..self.clone() }
+    }
+
     pub(crate) fn keyed(mut self, name: &Name, fingerprint: Fingerprint) -> Self {
         self.keyed = Some((name.clone(), fingerprint));
         self
@@ -232,18 +237,28 @@ async fn stop(context: &SendContext, lease: Option<&Lease>) -> Ended {
 pub(crate) fn stopped(end: &Ended, committed: bool) -> Receipt {
     let (category, code, detail) = match end {
         Ended::TimedOut => (MailCategory::Timeout, "mail.timeout", "the deadline of the message passed"),
-        Ended::LeaseLost => {
-            (MailCategory::Unknown, "idempotency.lease_lost", "the lease was lost before the message was sent")
+        Ended::LeaseLost => (
+            MailCategory::Unknown,
+            "idempotency.lease_lost",
+            "the lease was lost before the message was sent",
+        ),
+        Ended::NoReceipt => (
+            MailCategory::Unknown,
+            "mail.no_receipt",
+            "the transport ended without a receipt for the message",
+        ),
+        _ if committed => {
+            (MailCategory::Unknown, "idempotency.aborted", "the send was stopped after it had begun")
         }
-        Ended::NoReceipt => {
-            (MailCategory::Unknown, "mail.no_receipt", "the transport ended without a receipt for the message")
-        }
-        _ if committed => (MailCategory::Unknown, "idempotency.aborted", "the send was stopped after it had begun"),
         _ => (MailCategory::Cancelled, "mail.cancelled", "the caller stopped the send before it had begun"),
     };
     let failure = Failure::new(category, code).with_detail(detail);
     // Without the lease another process may be sending it.
-    if committed || matches!(end, Ended::LeaseLost) { Receipt::not_known(failure) } else { Receipt::not_sent(failure) }
+    if committed || matches!(end, Ended::LeaseLost) {
+        Receipt::not_known(failure)
+    } else {
+        Receipt::not_sent(failure)
+    }
 }
 
 /// The receipt of an attempt that panicked.

@@ -69,7 +69,8 @@ impl Outbox {
             },
         };
         let (turn, guard) = Turn::new(context.clone());
-        let (folder, now, bytes, place) = (Arc::clone(&self.folder), self.clock.now(), mail.bytes, name.clone());
+        let (folder, now, bytes, place) =
+            (Arc::clone(&self.folder), self.clock.now(), mail.bytes, name.clone());
         let placed = tokio::task::spawn_blocking(move || folder.place(&place, &bytes, now, &turn)).await;
         // Only now: a send that is dropped while the task runs ends it, or learns that it had come too far.
         guard.disarm();
@@ -83,12 +84,11 @@ impl Outbox {
             Ok(Placed::There) => self.finished(accepted(true), mail.message_id),
             Ok(Placed::NotSynced(failure)) => self.finished(Receipt::not_known(failure), mail.message_id),
             Ok(Placed::Failed(failure)) => self.not_sent(&mail.message_id, failure),
-            Ok(Placed::Stopped) => {
+            Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+            // Without an answer the runtime is ending and never ran the task.
+            Ok(Placed::Stopped) | Err(_) => {
                 self.not_sent(&mail.message_id, Failure::new(MailCategory::Cancelled, "mail.cancelled"))
             }
-            Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-            // The runtime is ending and never ran the task.
-            Err(_) => self.not_sent(&mail.message_id, Failure::new(MailCategory::Cancelled, "mail.cancelled")),
         }
     }
 
@@ -132,7 +132,8 @@ impl Transport for Outbox {
             Ok(bytes) => bytes,
             Err(fault) => return self.not_sent(&frozen.message_id, invalid(&fault)),
         };
-        let of_key = || message.idempotency_key().map(|key| digest_of_key(key.as_str(), &fingerprint(message)));
+        let of_key =
+            || message.idempotency_key().map(|key| digest_of_key(key.as_str(), &fingerprint(message)));
         let mail = Mail {
             bytes,
             message_id: frozen.message_id.clone(),

@@ -1,7 +1,9 @@
 //! A transport that sends nothing: for tests, for rehearsals, for measuring.
 
 use super::{Commit, SendContext, Transport, context::frozen_or_random};
-use crate::{Failure, Frozen, MailCategory, Message, Outcome, RawMessage, Receipt, envelope, receipt::Attempt};
+use crate::{
+    Failure, Frozen, MailCategory, Message, Outcome, RawMessage, Receipt, envelope, receipt::Attempt,
+};
 use async_trait::async_trait;
 use hapax_core::{Clock, SystemClock};
 use std::{
@@ -154,11 +156,20 @@ impl Stub {
     }
 
     /// Takes the script of this send.
-    fn take(&self, message: Option<&Message>, raw: Option<&RawMessage>, context: &SendContext) -> Option<Vec<Act>> {
+    fn take(
+        &self,
+        message: Option<&Message>,
+        raw: Option<&RawMessage>,
+        context: &SendContext,
+    ) -> Option<Vec<Act>> {
         self.inner.handed.fetch_add(1, Ordering::SeqCst);
         let mut state = self.state();
         if self.inner.records {
-            state.calls.push(StubCall { message: message.cloned(), raw: raw.cloned(), context: context.clone() });
+            state.calls.push(StubCall {
+                message: message.cloned(),
+                raw: raw.cloned(),
+                context: context.clone(),
+            });
         }
         state.script.pop_front()
     }
@@ -189,7 +200,12 @@ impl Stub {
         Receipt::accepted()
     }
 
-    fn finished(&self, mut receipt: Receipt, message_id: &str, recipients: impl FnOnce() -> Vec<String>) -> Receipt {
+    fn finished(
+        &self,
+        mut receipt: Receipt,
+        message_id: &str,
+        recipients: impl FnOnce() -> Vec<String>,
+    ) -> Receipt {
         if receipt.is_accepted() && receipt.accepted.is_empty() && receipt.rejected.is_empty() {
             receipt.accepted = recipients();
         }
@@ -229,7 +245,11 @@ impl Transport for Stub {
             Ok(envelope) => envelope,
             Err(faults) => {
                 let failure = Failure::new(MailCategory::Validation, hapax_core::Coded::code(&faults));
-                return self.finished(Receipt::not_sent(failure.with_detail(faults.to_string())), "", Vec::new);
+                return self.finished(
+                    Receipt::not_sent(failure.with_detail(faults.to_string())),
+                    "",
+                    Vec::new,
+                );
             }
         };
         let own = || {
@@ -253,6 +273,9 @@ impl Transport for Stub {
 
 impl fmt::Debug for Stub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stub").field("id", &self.inner.id).field("handed", &self.handed()).finish_non_exhaustive()
+        f.debug_struct("Stub")
+            .field("id", &self.inner.id)
+            .field("handed", &self.handed())
+            .finish_non_exhaustive()
     }
 }

@@ -1,12 +1,27 @@
 //! The mail crate from outside.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod batch_ends;
+mod batches;
+mod bounds;
 mod builder;
+mod drops;
+mod faults;
 mod files;
 mod fingerprints;
 mod injection;
 mod json_lines;
+mod keys;
+mod kit;
+mod leases;
+mod logs;
+mod mailers;
+mod options;
+mod outboxes;
 mod parsers;
 mod raw_mails;
+mod raw_sends;
 mod rendering;
+mod stops;
 mod support;
+mod unknowns;

@@ -1,6 +1,7 @@
 //! The calls that are timed.
 
 use crate::{exit::Exit, failure::Failure};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use hapax::{
     Fingerprint, Hapax, Idempotency,
     core::{
@@ -22,6 +23,7 @@ use std::{
 pub(super) const REPLAYED: usize = 1000;
 /// A receipt, its quotation marks included.
 const RECEIPT_BYTES: usize = 100;
+const SIDE_BY_SIDE: usize = 64;
 const LEASE: Duration = Duration::from_mins(1);
 /// Fresh keys are over when the run is, and can be removed.
 const TTL_FRESH: Duration = Duration::from_secs(1);
@@ -85,12 +87,10 @@ impl Work {
 
     /// Keys that have run.
     pub(super) async fn done(&self) -> Result<Vec<Name>, Failure> {
-        let mut names = Vec::with_capacity(REPLAYED);
-        for _ in 0..REPLAYED {
-            let name = self.key()?;
-            self.call(&name, TTL_REPLAYED).await?;
-            names.push(name);
-        }
+        let names = (0..REPLAYED).map(|_| self.key()).collect::<Result<Vec<_>, _>>()?;
+        // Side by side: a store that syncs each commit then syncs once for many.
+        let calls = names.iter().map(|name| self.call(name, TTL_REPLAYED));
+        stream::iter(calls).buffer_unordered(SIDE_BY_SIDE).try_collect::<()>().await?;
         Ok(names)
     }
 

@@ -7,7 +7,7 @@ mod release;
 mod resolve;
 mod show;
 
-use self::show::Shown;
+pub(crate) use self::show::Shown;
 use super::Context;
 use crate::{args::KeyArg, exit::Exit, failure::Failure, store::Sharing};
 use clap::{Args, Subcommand};

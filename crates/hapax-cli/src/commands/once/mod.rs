@@ -189,7 +189,7 @@ impl Call<'_> {
             Err(not_started) => {
                 let rest = rest_of_lease(&reservation);
                 reservation.release().await;
-                self.close(rest).await;
+                self.finish(rest, std::future::ready(())).await;
                 Report::not_started(&not_started)
             }
         }
@@ -241,21 +241,21 @@ impl Call<'_> {
                 stored = !matches!(reservation.complete(kind, receipt).await, Kept::Deferred(_));
             }
         }
-        // As long as it takes: someone may be reading page by page. What has to be stored, is.
-        tokio::select! {
-            () = ended.copied.wait() => {}
-            _ = self.interrupts.next() => {}
-        }
-        let closed = self.close(rest).await;
+        let closed = self.finish(rest, ended.copied.wait()).await;
         stored = stored || closed.is_some_and(|closed| closed.unstored == 0);
         Report::ran(verdict, run, stored)
     }
 
-    /// Gives the store time for what it has refused. `None` when a signal ended the wait.
-    async fn close(&mut self, rest_of_lease: Duration) -> Option<Closed> {
+    /// Waits until our own output is written, as long as that takes (someone may be reading page by page), and gives the
+    /// store time for what it has refused. `None` when a signal ended the wait.
+    async fn finish(&mut self, rest_of_lease: Duration, output: impl Future<Output = ()>) -> Option<Closed> {
+        let all = async {
+            output.await;
+            self.hapax.close().within(rest_of_lease.min(CLOSE)).await
+        };
         let closed = tokio::select! {
             biased;
-            closed = self.hapax.close().within(rest_of_lease.min(CLOSE)) => closed,
+            closed = all => closed,
             _ = self.interrupts.next() => return None,
         };
         if closed.unreleased > 0 {

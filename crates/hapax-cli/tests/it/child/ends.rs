@@ -85,7 +85,7 @@ async fn command_leads_its_group_and_gets_clean_signals_and_descriptors() {
     let ours = processes::inheritable();
     let numbers = lines.iter().rev().map_while(|line| line.parse::<u32>().ok());
     let beyond: Vec<_> = numbers.filter(|fd| *fd > 2 && !ours.contains(fd)).collect();
-    assert_eq!(beyond, []);
+    assert_eq!(beyond, [0; 0]);
 }
 
 #[tokio::test]

@@ -15,8 +15,23 @@ pub(super) fn is_alive(pid: i32) -> bool {
 
 /// The letter that `ps` shows.
 pub(super) fn state(pid: i32) -> Option<char> {
+    state_in(&format!("/proc/{pid}/stat"))
+}
+
+/// Whether a process is stopped: its parent is told when the last of its threads is.
+pub(super) fn is_stopped(pid: i32) -> bool {
+    let Ok(mut threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.all(|thread| state_in(&format!("{}/stat", thread.unwrap().path().display())) == Some('T'))
+}
+
+fn state_in(stat: &str) -> Option<char> {
+    fs::read_to_string(stat).ok()?.rsplit_once(") ")?.1.chars().next()
+}
+
+/// The group that is in the foreground of the terminal of a process.
+pub(super) fn foreground(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
+    stat.rsplit_once(") ")?.1.split(' ').nth(5)?.parse().ok()
 }
 
 /// A line of `/proc/PID/status`.

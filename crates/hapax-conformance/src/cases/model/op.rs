@@ -92,8 +92,27 @@ pub(super) struct Weights {
 }
 
 pub(super) fn lists(weights: Weights) -> impl Strategy<Value = Vec<Call>> {
-    let call = (any::<bool>(), op(weights)).prop_map(|(second_client, op)| Call { second_client, op });
-    prop::collection::vec(call, 1..60)
+    let part = prop_oneof![12 => op(weights).prop_map(|op| vec![op]), 1 => scene()];
+    let part = (any::<bool>(), part).prop_map(|(second_client, part)| {
+        part.into_iter().map(move |op| Call { second_client, op }).collect::<Vec<_>>()
+    });
+    prop::collection::vec(part, 1..50).prop_map(|parts| parts.concat())
+}
+
+/// Steps that lead to a state which single ones rarely reach: a result beside a newer owner, an outcome being asked about.
+fn scene() -> impl Strategy<Value = Vec<Op>> {
+    let kind = prop_oneof![Just(Kind::Done), Just(Kind::Unknown)];
+    let tokens = Just(vec!['A', 'B', 'C', 'R']).prop_shuffle();
+    (0u8..2, tokens, kind, any::<bool>()).prop_map(|(key, tokens, kind, asks)| {
+        let [first, second] = [tokens.first(), tokens.get(1)].map(|token| token.copied().unwrap_or('A'));
+        let reserve = |token, lease| Op::Reserve { key, token, lease };
+        let complete = |kind| Op::Complete { key, token: first, kind, ttl: 9 };
+        if asks {
+            vec![reserve(first, 2), complete(Kind::Unknown), Op::Retake { key, token: second, lease: 3 }]
+        } else {
+            vec![reserve(first, 1), Op::Elapse { by: 1 }, reserve(second, 3), complete(kind)]
+        }
+    })
 }
 
 fn op(weights: Weights) -> impl Strategy<Value = Op> {

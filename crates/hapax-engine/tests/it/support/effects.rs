@@ -31,6 +31,7 @@ impl Calls {
     }
 
     /// An effect that ends at once.
+    #[expect(clippy::unused_async, reason = "effects are futures")]
     pub(crate) async fn effect<E>(&self, value: u32) -> Result<u32, E> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         self.ended.fetch_add(1, Ordering::SeqCst);
@@ -55,6 +56,11 @@ impl Calls {
     pub(crate) async fn forever<T, E>(&self) -> Result<T, E> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         std::future::pending().await
+    }
+
+    /// As `forever`, with everything that it needs.
+    pub(crate) async fn forever_owned(self) -> Result<u32, Broken> {
+        self.forever().await
     }
 }
 

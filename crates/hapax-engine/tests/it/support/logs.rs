@@ -1,4 +1,7 @@
-use std::sync::{Arc, Mutex};
+use std::{
+    fmt::Write as _,
+    sync::{Arc, Mutex},
+};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -34,16 +37,16 @@ impl Logs {
     /// Every line as one text, fields included.
     pub(crate) fn text(&self) -> String {
         let lines = self.lines.lock().unwrap();
-        lines.iter().map(|(level, line)| format!("{level} {}\n", line.text)).collect()
+        lines.iter().map(|(level, line)| format!("{level} {}", line.text)).collect::<Vec<_>>().join("\n")
     }
 }
 
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         if field.name() == "code" {
-            self.code = format!("{value:?}").trim_matches('"').to_owned();
+            format!("{value:?}").trim_matches('"').clone_into(&mut self.code);
         }
-        self.text.push_str(&format!("{}={value:?} ", field.name()));
+        write!(self.text, "{}={value:?} ", field.name()).unwrap();
     }
 }
 

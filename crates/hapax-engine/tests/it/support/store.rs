@@ -42,7 +42,7 @@ pub(crate) enum Fault {
     /// It happens, and no answer comes.
     HangsAfter,
     /// It happens after a while.
-    Late(Duration),
+    AppliedLate(Duration),
     /// It happens, and the answer takes a while.
     AnswersLate(Duration),
     /// It happens, and the process is suspended before it has the answer.
@@ -154,7 +154,7 @@ impl Scripted {
             Some(Fault::Refused) => return Err(failure(op)),
             Some(Fault::Missed) => return Err(failure(op).maybe_applied()),
             Some(Fault::Hangs) => std::future::pending().await,
-            Some(Fault::Late(by)) => tokio::time::sleep(by).await,
+            Some(Fault::AppliedLate(by)) => tokio::time::sleep(by).await,
             Some(Fault::Panics) => panic!("a scripted panic of the store"),
             _ => {}
         }

@@ -6,9 +6,13 @@ use crate::{
     transport::{Commit, Ended, SendContext, attempt},
 };
 use futures_core::stream::BoxStream;
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::{StreamExt, stream};
 use hapax_core::BoxFuture;
-use std::sync::Arc;
+use std::{
+    future::poll_fn,
+    sync::{Arc, Mutex, PoisonError},
+    task::Poll,
+};
 
 /// The transport of a batch: lent, or shared.
 #[derive(Clone)]
@@ -34,23 +38,36 @@ impl<'a> Wrapped<'a> {
 }
 
 /// The receipts of a transport that has to be kept along with them.
+///
+/// A future may hold both; it leaves each receipt in a slot and stops until it was taken, so that none is lost when the
+/// next one panics.
 fn owned<'a>(
     transport: Arc<dyn Transport>,
     messages: BoxStream<'a, (Message, SendContext)>,
 ) -> BoxStream<'a, Receipt> {
-    // One receipt lies between the two at most: they are parts of one stream.
-    let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
-    let drive: BoxFuture<'a, ()> = Box::pin(async move {
+    let slot: Arc<Mutex<Option<Receipt>>> = Arc::default();
+    let put = Arc::clone(&slot);
+    let mut drive: Option<BoxFuture<'a, ()>> = Some(Box::pin(async move {
         let mut receipts = transport.send_many(messages);
         while let Some(receipt) = receipts.next().await {
-            if sender.send(receipt).await.is_err() {
-                return;
-            }
+            *put.lock().unwrap_or_else(PoisonError::into_inner) = Some(receipt);
+            let mut stopped = false;
+            poll_fn(|_| if std::mem::replace(&mut stopped, true) { Poll::Ready(()) } else { Poll::Pending })
+                .await;
         }
-    });
-    let driven = drive.into_stream().filter_map(|()| std::future::ready(None));
-    let received = stream::poll_fn(move |cx| receiver.poll_recv(cx));
-    Box::pin(stream::select(received, driven))
+    }));
+    Box::pin(stream::poll_fn(move |cx| {
+        let Some(driven) = drive.as_mut() else { return Poll::Ready(None) };
+        let over = driven.as_mut().poll(cx).is_ready();
+        match slot.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(receipt) => Poll::Ready(Some(receipt)),
+            None if over => {
+                drive = None;
+                Poll::Ready(None)
+            }
+            None => Poll::Pending,
+        }
+    }))
 }
 
 /// A message, unless the transport gave one receipt too many, and how its send ended.

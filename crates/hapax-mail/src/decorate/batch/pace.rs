@@ -32,7 +32,8 @@ impl Pace {
     pub(super) fn ahead(&mut self) -> usize {
         let elapsed = self.since.elapsed();
         if self.started >= SAMPLE || elapsed >= self.quarter {
-            let within = f64::from(self.started) * self.quarter.as_secs_f64() / elapsed.as_secs_f64().max(1e-6);
+            let within =
+                f64::from(self.started) * self.quarter.as_secs_f64() / elapsed.as_secs_f64().max(1e-6);
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 512")]
             let within = within.clamp(1.0, f64::from(MOST)) as usize;
             self.ahead = within;

@@ -160,7 +160,7 @@ mod tests {
         let a = window.push();
         window.claim(a, &name("k"), print("1"));
         window.settle(a, Receipt::accepted(), true);
-        window.pop().unwrap();
+        let _ = window.pop().unwrap();
         let b = window.push();
         assert_eq!(window.claim(b, &name("k"), print("1")), Claim::First);
     }

@@ -92,7 +92,8 @@ impl TurnGuard {
 impl Drop for TurnGuard {
     fn drop(&mut self) {
         let stopped = self.armed
-            && self.state.compare_exchange(OPEN, STOPPED, Ordering::SeqCst, Ordering::SeqCst) == Err(COMMITTED);
+            && self.state.compare_exchange(OPEN, STOPPED, Ordering::SeqCst, Ordering::SeqCst)
+                == Err(COMMITTED);
         if stopped {
             // The task may not have come to say so yet.
             self.context.commit();
@@ -163,7 +164,8 @@ impl Folder {
         match self.sync.sync(|| sync_folder(&self.path)) {
             Ok(()) => placed,
             Err(error) => {
-                let detail = format!("the mail is in the folder, which could not be synced: {}", error.kind());
+                let detail =
+                    format!("the mail is in the folder, which could not be synced: {}", error.kind());
                 Placed::NotSynced(Failure::new(MailCategory::Service, "file.not_synced").with_detail(detail))
             }
         }
@@ -191,8 +193,10 @@ impl Folder {
         let Ok(entries) = fs::read_dir(&self.path) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let ours = name.to_str().is_some_and(|name| name.starts_with(HIDDEN) && name.ends_with(TEMPORARY));
-            let changed = entry.metadata().ok().filter(fs::Metadata::is_file).and_then(|meta| meta.modified().ok());
+            let ours =
+                name.to_str().is_some_and(|name| name.starts_with(HIDDEN) && name.ends_with(TEMPORARY));
+            let changed =
+                entry.metadata().ok().filter(fs::Metadata::is_file).and_then(|meta| meta.modified().ok());
             if ours && changed.is_some_and(|at| now.since(timestamp(at)) > LEFT_OVER) {
                 let _ = fs::remove_file(entry.path());
             }
@@ -259,13 +263,16 @@ fn timestamp(at: SystemTime) -> Timestamp {
 }
 
 fn not_a_folder() -> Failure {
-    Failure::new(MailCategory::Configuration, "file.not_a_folder").with_detail("the path of the folder is something else")
+    Failure::new(MailCategory::Configuration, "file.not_a_folder")
+        .with_detail("the path of the folder is something else")
 }
 
 fn link_failure(error: &io::Error) -> Failure {
     match error.kind() {
-        ErrorKind::Unsupported | ErrorKind::PermissionDenied => Failure::new(MailCategory::Configuration, "file.unsupported")
-            .with_detail("the file system of the folder gives a file no second name"),
+        ErrorKind::Unsupported | ErrorKind::PermissionDenied => {
+            Failure::new(MailCategory::Configuration, "file.unsupported")
+                .with_detail("the file system of the folder gives a file no second name")
+        }
         _ => failure_of(error),
     }
 }

@@ -85,7 +85,9 @@ mod tests {
                 std::thread::yield_now();
             }
             go.wait();
-            waiting.into_iter().for_each(|thread| thread.join().unwrap());
+            for thread in waiting {
+                thread.join().unwrap();
+            }
         });
         assert_eq!(syncs.load(Ordering::SeqCst), 2);
     }

@@ -1,14 +1,17 @@
 //! The first pass: every entry is looked at before the first is sent.
 
 use super::{
-    input::{Batch, Drafter, Known, Mark, Marking, Marks, Problem, Problems, Source, in_batches, place},
+    input::{Batch, Drafter, Known, Mark, Marking, Marks, Problems, Source, in_batches, place},
     selection::Selection,
 };
 use crate::failure::Failure;
 use std::{
     io,
     ops::ControlFlow,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// What the entries are checked by.
@@ -22,7 +25,7 @@ pub(super) struct Checker {
 /// What was found.
 #[derive(Debug)]
 pub(super) struct Checked {
-    pub(super) checker: Checker,
+    pub(super) checker: Arc<Checker>,
     /// Of each source.
     entries: Vec<u64>,
     marks: Marks,
@@ -45,15 +48,22 @@ impl Checked {
         self.valid + self.invalid
     }
 
-    pub(super) fn known(&mut self) -> io::Result<(&Checker, Known<'_>)> {
-        Ok((&self.checker, Known { entries: &self.entries, marks: self.marks.iter()? }))
+    /// What the second pass goes by.
+    pub(super) fn known(&mut self) -> Result<Known<'_>, Failure> {
+        let marks = self.marks.iter().map_err(|error| not_kept(&error))?;
+        Ok(Known { entries: &self.entries, marks })
     }
+}
+
+fn not_kept(error: &io::Error) -> Failure {
+    Failure::input(format!("what the check found cannot be kept in a temporary file: {error}"))
+        .help("make room in the folder for temporary files, or set TMPDIR to another one")
 }
 
 impl Checker {
     /// Checks every entry. `bad` gets those that are not valid, in order; `seen` the number of entries from time to time.
     pub(super) fn check(
-        self,
+        self: Arc<Self>,
         stop: &AtomicBool,
         mut bad: impl FnMut(Bad),
         mut seen: impl FnMut(u64),
@@ -84,10 +94,7 @@ impl Checker {
             seen(valid + invalid + left_out);
             if stop.load(Ordering::Relaxed) || kept.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        let marks = kept.and_then(|()| marking.finish()).map_err(|error| {
-            Failure::input(format!("what the check found cannot be kept in a temporary file: {error}"))
-                .help("make room in the folder for temporary files, or set TMPDIR to another one")
-        })?;
+        let marks = kept.and_then(|()| marking.finish()).map_err(|error| not_kept(&error))?;
         Ok(Checked { entries, marks, valid, invalid, left_out, checker: self })
     }
 

@@ -87,6 +87,11 @@ impl Draft {
         }
     }
 
+    /// Whether files have to be read before it can be sent.
+    pub(crate) fn has_files(&self) -> bool {
+        matches!(&self.content, Content::Json(json) if json.has_files())
+    }
+
     /// What it looks like now, with the files of its attachments, which have to be there.
     pub(crate) fn inspect(&self, source: &Source) -> Result<Stamp, Problems> {
         match &self.content {

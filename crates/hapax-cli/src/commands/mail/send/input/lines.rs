@@ -49,32 +49,41 @@ impl<R: BufRead> Lines<R> {
 
     /// The next line that is not blank, and where it begins.
     pub(super) fn next(&mut self) -> io::Result<Option<(At, Line<'_>)>> {
-        let at = loop {
-            self.line.clear();
-            self.line.shrink_to(KEPT_CAPACITY);
-            let read = (&mut self.reader).take(MAX_BYTES + 1).read_until(b'\n', &mut self.line)? as u64;
-            if read == 0 {
-                return Ok(None);
+        loop {
+            match self.advance()? {
+                None => return Ok(None),
+                Some((at, Some(bytes))) => return Ok(Some((at, Line::TooLong(bytes)))),
+                Some((_, None)) if self.line.trim_ascii().is_empty() => {}
+                Some((at, None)) => {
+                    let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+                    return Ok(Some((at, Line::Read(line.strip_suffix(b"\r").unwrap_or(line)))));
+                }
             }
-            let whole = read <= MAX_BYTES || self.line.ends_with(b"\n");
-            let length = if whole { read } else { read + self.skip_line()? };
-            let at = self.next;
-            self.next = At { line: at.line + 1, offset: at.offset + length };
-            if !whole {
-                return Ok(Some((at, Line::TooLong(length))));
-            }
-            if !self.text(at).trim_ascii().is_empty() {
-                break at;
-            }
-        };
-        let line = self.text(at);
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        Ok(Some((at, Line::Read(line.strip_suffix(b"\r").unwrap_or(line)))))
+        }
     }
 
-    fn text(&self, at: At) -> &[u8] {
-        let bom = if at.offset == 0 { BOM } else { b"" };
-        self.line.strip_prefix(bom).unwrap_or(&self.line)
+    /// Reads a line with its end, blank or not; [`raw`](Self::raw) is then that line. Answers where it begins, and for
+    /// one that is too long how many bytes it has.
+    pub(super) fn advance(&mut self) -> io::Result<Option<(At, Option<u64>)>> {
+        self.line.clear();
+        self.line.shrink_to(KEPT_CAPACITY);
+        let read = (&mut self.reader).take(MAX_BYTES + 1).read_until(b'\n', &mut self.line)? as u64;
+        if read == 0 {
+            return Ok(None);
+        }
+        let at = self.next;
+        let whole = read <= MAX_BYTES || self.line.ends_with(b"\n");
+        let bytes = if whole { read } else { read + self.skip_line()? };
+        self.next = At { line: at.line + 1, offset: at.offset + bytes };
+        if at.offset == 0 && self.line.starts_with(BOM) {
+            self.line.drain(..BOM.len());
+        }
+        Ok(Some((at, (!whole).then_some(bytes))))
+    }
+
+    /// The line of the last [`advance`](Self::advance).
+    pub(super) fn raw(&self) -> &[u8] {
+        &self.line
     }
 
     /// Passes over the rest of a line. Answers how many bytes it had.

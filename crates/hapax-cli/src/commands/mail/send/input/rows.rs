@@ -1,24 +1,25 @@
 //! Rows of a CSV file, each within a limit.
+//!
+//! Where a row ends is found out here, so that a quote that is never closed does not fill the memory and each row has
+//! its line; what is in it, the CSV reader says.
 
 use super::{
-    lines::{At, MAX_BYTES},
+    lines::{At, Lines, MAX_BYTES},
     problem::{Problem, Problems},
 };
 use crate::{failure::Failure, text};
-use csv::{ByteRecord, ErrorKind, Position, ReaderBuilder};
+use csv::{ByteRecord, ReaderBuilder};
 use std::{
-    cell::Cell,
-    io::{self, Read, Seek, SeekFrom},
-    rc::Rc,
+    io::{self, BufRead, Read, Seek, SeekFrom},
     sync::Arc,
 };
 
 /// Reads rows one after the other; the first line names the columns.
 pub(crate) struct Rows<R> {
-    reader: csv::Reader<Measured<R>>,
-    read: Rc<Cell<u64>>,
+    lines: Lines<R>,
+    quotes: Quotes,
+    parser: csv::Reader<Piece>,
     columns: Columns,
-    record: ByteRecord,
     ended: bool,
 }
 
@@ -55,74 +56,112 @@ impl Row {
     }
 }
 
-impl<R: Read + Seek> Rows<R> {
+/// What was found where a row should be.
+enum Found {
+    Record(ByteRecord),
+    TooLong,
+}
+
+impl<R: BufRead> Rows<R> {
     /// Reads the names of the columns.
     pub(super) fn new(file: R, delimiter: u8, shown: &str) -> Result<Self, Failure> {
-        let read = Rc::<Cell<u64>>::default();
-        let measured = Measured { inner: file, read: Rc::clone(&read), limit_from: 0 };
-        let mut reader = ReaderBuilder::new().delimiter(delimiter).from_reader(measured);
-        let header = reader.byte_headers().map_err(|error| {
-            Failure::input(format!("{shown}: the names of the columns cannot be read: {}", reason(&error)))
-        })?;
-        let columns = columns(header).map_err(|reason| Failure::input(format!("{shown}:1: {reason}")))?;
-        Ok(Self { reader, read, columns, record: ByteRecord::new(), ended: false })
+        let mut parser = ReaderBuilder::new();
+        let parser = parser.delimiter(delimiter).has_headers(false).flexible(true).from_reader(Piece::default());
+        let lines = Lines::new(file, At::START);
+        let mut rows = Self { lines, quotes: Quotes::new(delimiter), parser, columns: Columns::default(), ended: false };
+        let refuse = |reason: &str| Failure::input(format!("{shown}: {reason}"));
+        match rows.record().map_err(|error| refuse(&format!("the names of the columns cannot be read: {error}")))? {
+            None => return Err(refuse("the first line has to name the columns")),
+            Some((_, Found::TooLong)) => return Err(refuse("the line with the names of the columns is too long")),
+            Some((_, Found::Record(record))) => {
+                rows.columns = columns(&record).map_err(|reason| refuse(&reason))?;
+            }
+        }
+        Ok(rows)
     }
 
     pub(super) fn columns(&self) -> &Columns {
         &self.columns
     }
 
-    /// Goes on with the row at `at`.
-    pub(super) fn seek(&mut self, at: At) -> io::Result<()> {
-        let mut position = Position::new();
-        position.set_byte(at.offset).set_line(at.line);
-        self.reader.seek(position).map_err(io::Error::from)
-    }
-
     /// The next row, and where it begins.
     pub(super) fn next(&mut self) -> io::Result<Option<(At, Result<Row, Problems>)>> {
-        if self.ended {
-            return Ok(None);
-        }
-        let start = self.reader.position().clone();
-        self.reader.get_mut().limit_from = self.read.get();
-        let (at, row) = match self.reader.read_byte_record(&mut self.record) {
-            Ok(false) => return Ok(None),
-            Ok(true) => (self.record.position().cloned(), self.row()),
-            Err(error) => match error.into_kind() {
-                ErrorKind::UnequalLengths { pos, len, .. } => {
-                    let reason = format!("it has {len} fields, and there are {} columns", self.columns.0.len());
-                    (pos, Err(Problem::new("", "message.syntax", reason).into()))
-                }
-                ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                    // Where the row ends is not known, so nothing after it can be read.
-                    self.ended = true;
-                    let mib = MAX_BYTES / 1024 / 1024;
-                    let reason = format!(
-                        "the row is longer than {mib} MiB, or a quote in it is never closed; what follows was not read"
-                    );
-                    (None, Err(Problem::new("", "message.size", reason).into()))
-                }
-                ErrorKind::Io(error) => return Err(error),
-                other => return Err(io::Error::other(format!("{other:?}"))),
-            },
+        let Some((at, found)) = self.record()? else { return Ok(None) };
+        let row = match found {
+            Found::Record(record) => self.row(record),
+            Found::TooLong => {
+                let mib = MAX_BYTES / 1024 / 1024;
+                let reason =
+                    format!("the row is longer than {mib} MiB, or a quote in it is never closed; what follows was not read");
+                Err(Problem::new("", "message.size", reason).into())
+            }
         };
-        let at = at.unwrap_or(start);
-        Ok(Some((At { line: at.line(), offset: at.byte() }, row)))
+        Ok(Some((at, row)))
     }
 
-    /// The row that was read last, if its fields are UTF-8.
-    fn row(&self) -> Result<Row, Problems> {
-        let bad = self.record.iter().zip(self.columns.names()).filter_map(|(field, column)| {
+    /// A row of any length, if its fields are as they should be.
+    fn row(&self, record: ByteRecord) -> Result<Row, Problems> {
+        let (len, columns) = (record.len(), self.columns.0.len());
+        if len != columns {
+            let fields = if len == 1 { "1 field".to_owned() } else { format!("{len} fields") };
+            let reason = format!("it has {fields}, and there are {columns} columns");
+            return Err(Problem::new("", "message.syntax", reason).into());
+        }
+        let bad = record.iter().zip(self.columns.names()).filter_map(|(field, column)| {
             let error = std::str::from_utf8(field).err()?;
             let reason = format!("byte {} of the field is no valid UTF-8", error.valid_up_to() + 1);
             Some(Problem::new(column, "message.encoding", reason))
         });
         let bad: Vec<_> = bad.collect();
-        if !bad.is_empty() {
-            return Err(Problems(bad));
+        if bad.is_empty() { Ok(Row { columns: self.columns.clone(), record }) } else { Err(Problems(bad)) }
+    }
+
+    /// The fields of the next row that is not blank.
+    fn record(&mut self) -> io::Result<Option<(At, Found)>> {
+        if self.ended {
+            return Ok(None);
         }
-        Ok(Row { columns: self.columns.clone(), record: self.record.clone() })
+        let mut begun: Option<At> = None;
+        self.parser.get_mut().clear();
+        loop {
+            let Some((at, too_long)) = self.lines.advance()? else { break };
+            if begun.is_none() && too_long.is_none() && self.lines.raw().trim_ascii().is_empty() {
+                continue;
+            }
+            let start = *begun.get_or_insert(at);
+            let piece = self.parser.get_mut();
+            piece.bytes.extend_from_slice(self.lines.raw());
+            if too_long.is_some() || piece.bytes.len() as u64 > MAX_BYTES {
+                // Where the row ends is not known, so nothing after it can be read.
+                self.ended = true;
+                piece.clear();
+                return Ok(Some((start, Found::TooLong)));
+            }
+            if !self.quotes.are_open_after(self.lines.raw()) {
+                break;
+            }
+        }
+        let Some(at) = begun else { return Ok(None) };
+        let unfinished = self.quotes.reset();
+        let piece = self.parser.get_mut();
+        if unfinished {
+            piece.bytes.push(b'"');
+        }
+        // With its end, so that the parser need not look for more.
+        piece.bytes.push(b'\n');
+        let mut record = ByteRecord::new();
+        self.parser.read_byte_record(&mut record).map_err(io::Error::from)?;
+        record.set_position(None);
+        Ok(Some((at, Found::Record(record))))
+    }
+}
+
+impl<R: BufRead + Seek> Rows<R> {
+    /// Goes on with the row at `at`.
+    pub(super) fn seek(self, at: At) -> io::Result<Self> {
+        let mut reader = self.lines.into_inner();
+        reader.seek(SeekFrom::Start(at.offset))?;
+        Ok(Self { lines: Lines::new(reader, at), ended: false, ..self })
     }
 }
 
@@ -141,35 +180,65 @@ fn columns(header: &ByteRecord) -> Result<Columns, String> {
     Ok(Columns(names.into()))
 }
 
-fn reason(error: &csv::Error) -> String {
-    match error.kind() {
-        ErrorKind::Io(inner) if inner.kind() == io::ErrorKind::FileTooLarge => "the line is too long".to_owned(),
-        ErrorKind::Io(inner) => inner.to_string(),
-        _ => error.to_string(),
+/// Whether a line ends within quotes: then the row goes on.
+struct Quotes {
+    delimiter: u8,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    FieldStart,
+    Plain,
+    Quoted,
+    /// After a quote within quotes: the end of them, or half of a doubled one.
+    QuoteSeen,
+}
+
+impl Quotes {
+    fn new(delimiter: u8) -> Self {
+        Self { delimiter, state: State::FieldStart }
     }
-}
 
-/// Counts what is read, and ends with an error where one row takes too much.
-struct Measured<R> {
-    inner: R,
-    read: Rc<Cell<u64>>,
-    limit_from: u64,
-}
-
-impl<R: Read> Read for Measured<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if self.read.get() - self.limit_from > MAX_BYTES {
-            return Err(io::ErrorKind::FileTooLarge.into());
+    fn are_open_after(&mut self, line: &[u8]) -> bool {
+        for byte in line {
+            self.state = match (self.state, byte) {
+                (State::Quoted, b'"') => State::QuoteSeen,
+                (State::Quoted, _) | (State::FieldStart | State::QuoteSeen, b'"') => State::Quoted,
+                (_, byte) if *byte == self.delimiter || *byte == b'\n' => State::FieldStart,
+                _ => State::Plain,
+            };
         }
-        let n = self.inner.read(buf)?;
-        self.read.set(self.read.get() + n as u64);
-        Ok(n)
+        self.state == State::Quoted
+    }
+
+    /// Starts over. Answers whether quotes were open.
+    fn reset(&mut self) -> bool {
+        std::mem::replace(&mut self.state, State::FieldStart) == State::Quoted
     }
 }
 
-impl<R: Seek> Seek for Measured<R> {
-    fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
-        self.inner.seek(pos)
+/// One row at a time, as a file for the parser.
+#[derive(Default)]
+struct Piece {
+    bytes: Vec<u8>,
+    read: usize,
+}
+
+impl Piece {
+    fn clear(&mut self) {
+        const KEPT_CAPACITY: usize = 1024 * 1024;
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_CAPACITY);
+        self.read = 0;
+    }
+}
+
+impl Read for Piece {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.bytes.get(self.read..).unwrap_or_default().read(buf)?;
+        self.read += n;
+        Ok(n)
     }
 }
 
@@ -178,33 +247,43 @@ mod tests {
     use super::*;
     use std::io::Cursor;
 
-    fn rows(bytes: &[u8]) -> Rows<Cursor<Vec<u8>>> {
+    type Read = Rows<Cursor<Vec<u8>>>;
+
+    fn rows(bytes: &[u8]) -> Read {
         Rows::new(Cursor::new(bytes.to_vec()), b',', "list.csv").unwrap()
     }
 
-    fn next(rows: &mut Rows<Cursor<Vec<u8>>>) -> (At, Result<Row, Problems>) {
+    fn next(rows: &mut Read) -> (At, Result<Row, Problems>) {
         rows.next().unwrap().unwrap()
     }
 
     #[test]
     fn rows_are_read_with_their_lines() {
-        let mut rows = rows(b"\xef\xbb\xbfname,to\r\n\"Ada\nL\",a@b.c\r\n\nBob,b@b.c\n");
-        assert_eq!(rows.columns().names().collect::<Vec<_>>(), ["name", "to"]);
-        let (at, row) = next(&mut rows);
-        assert_eq!((at.line, row.unwrap().get("name")), (2, Some("Ada\nL")));
-        assert_eq!(next(&mut rows).1.unwrap().get("to"), Some("b@b.c"));
-        assert!(rows.next().unwrap().is_none());
+        for end in ["\n", "\r\n"] {
+            let text = "\u{feff}name,to\n\"Ada\nL\",a@b.c\n\n\"\"\"B\"\"\",5\" nails\nBob,b@b.c".replace('\n', end);
+            let mut rows = rows(text.as_bytes());
+            assert_eq!(rows.columns().names().collect::<Vec<_>>(), ["name", "to"]);
+            let (at, row) = next(&mut rows);
+            assert_eq!((at.line, row.unwrap().get("name")), (2, Some(&*format!("Ada{end}L"))));
+            let (at, row) = next(&mut rows);
+            let row = row.unwrap();
+            assert_eq!((at.line, row.get("name"), row.get("to")), (5, Some("\"B\""), Some("5\" nails")));
+            let (at, row) = next(&mut rows);
+            assert_eq!((at.line, row.unwrap().get("to")), (6, Some("b@b.c")));
+            assert!(rows.next().unwrap().is_none());
+        }
     }
 
     #[test]
     fn a_row_is_found_again() {
-        let mut rows = rows(b"a,b\n1,2\n3,4\n5,6\n");
+        let mut rows = rows(b"a,b\r\n1,2\r\n\"3\r\n\",4\r\n5,6\r\n");
         next(&mut rows).1.unwrap();
         let (at, _) = next(&mut rows);
         while rows.next().unwrap().is_some() {}
-        rows.seek(at).unwrap();
+        let mut rows = rows.seek(at).unwrap();
         let (again, row) = next(&mut rows);
-        assert_eq!((again, row.unwrap().get("a")), (at, Some("3")));
+        assert_eq!((again, row.unwrap().get("b")), (at, Some("4")));
+        assert_eq!(next(&mut rows).1.unwrap().get("b"), Some("6"));
     }
 
     #[test]
@@ -212,7 +291,7 @@ mod tests {
         let mut rows = rows(b"a,b\n1\n\xff,2\n3,4\n");
         let (at, row) = next(&mut rows);
         assert_eq!(at.line, 2);
-        assert!(row.unwrap_err().0[0].reason.contains("1 fields"));
+        assert!(row.unwrap_err().0[0].reason.contains("1 field,"));
         assert_eq!(next(&mut rows).1.unwrap_err().0[0].field, "a");
         assert_eq!(next(&mut rows).1.unwrap().get("b"), Some("4"));
     }
@@ -220,11 +299,21 @@ mod tests {
     #[test]
     fn a_quote_that_is_never_closed_does_not_fill_the_memory() {
         let mut bytes = b"a,b\n1,\"".to_vec();
-        bytes.resize(usize::try_from(MAX_BYTES).unwrap() * 2, b'x');
+        while bytes.len() as u64 <= MAX_BYTES * 2 {
+            bytes.extend_from_slice(&[b'x'; 1000]);
+            bytes.push(b'\n');
+        }
         let mut rows = rows(&bytes);
         let (at, row) = next(&mut rows);
         assert_eq!(at.line, 2);
         assert!(row.unwrap_err().0[0].reason.contains("never closed"));
+        assert!(rows.next().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_quote_that_the_end_of_the_file_closes_is_a_row_of_the_wrong_length() {
+        let mut rows = rows(b"a,b\n\"1,2\n3,4\n");
+        assert!(next(&mut rows).1.unwrap_err().0[0].reason.contains("1 field,"));
         assert!(rows.next().unwrap().is_none());
     }
 
@@ -235,5 +324,14 @@ mod tests {
         assert!(refused(""));
         assert!(refused(",\n"));
         assert!(!refused("a,,\n"));
+    }
+
+    #[test]
+    fn long_rows_do_not_depend_on_the_buffer_of_the_parser() {
+        let long = "x".repeat(100_000);
+        let mut rows = rows(format!("a,b\r\n{long},1\r\n2,{long}\r\n").as_bytes());
+        assert_eq!(next(&mut rows).1.unwrap().get("b"), Some("1"));
+        assert_eq!(next(&mut rows).1.unwrap().get("b").unwrap().len(), 100_000);
+        assert!(rows.next().unwrap().is_none());
     }
 }

@@ -85,13 +85,9 @@ impl Source {
         Ok(Self { shown, folder, format, delimiter, data })
     }
 
-    /// Its length in bytes, for the progress bar.
-    pub(crate) fn bytes(&self) -> u64 {
-        let metadata = match &self.data {
-            Data::Path(path) => fs::metadata(path),
-            Data::Copy(file) => file.metadata(),
-        };
-        metadata.map_or(0, |metadata| metadata.len())
+    /// Whether its first line names columns.
+    pub(crate) fn has_columns(&self) -> bool {
+        self.format == Format::Csv
     }
 
     /// Why it cannot be read to its end.
@@ -109,11 +105,15 @@ impl Source {
         // A copy shares its position with the reader before.
         file.rewind().map_err(cannot)?;
         Ok(match self.format {
-            Format::Jsonl => Reader::Lines(Box::new(Lines::new(BufReader::with_capacity(BUFFER, file), At::START))),
-            Format::Csv => Reader::Rows(Box::new(Rows::new(file, self.delimiter, &self.shown)?)),
+            Format::Jsonl => Reader::Lines(Box::new(Lines::new(buffered(file), At::START))),
+            Format::Csv => Reader::Rows(Box::new(Rows::new(buffered(file), self.delimiter, &self.shown)?)),
             Format::Eml => Reader::Mail(Some(file)),
         })
     }
+}
+
+fn buffered(file: File) -> BufReader<File> {
+    BufReader::with_capacity(BUFFER, file)
 }
 
 fn guess(path: &Path, has_template: bool) -> Format {
@@ -157,7 +157,7 @@ fn copy(mut input: impl Read, shown: &str) -> Result<File, Failure> {
 /// Reads a source entry by entry.
 pub(crate) enum Reader {
     Lines(Box<Lines<BufReader<File>>>),
-    Rows(Box<Rows<File>>),
+    Rows(Box<Rows<BufReader<File>>>),
     Mail(Option<File>),
 }
 
@@ -184,10 +184,7 @@ impl Reader {
                 reader.seek(SeekFrom::Start(at.offset))?;
                 Ok(Self::Lines(Box::new(Lines::new(reader, at))))
             }
-            Self::Rows(mut rows) => {
-                rows.seek(at)?;
-                Ok(Self::Rows(rows))
-            }
+            Self::Rows(rows) => Ok(Self::Rows(Box::new(rows.seek(at)?))),
             mail @ Self::Mail(_) => Ok(mail),
         }
     }

@@ -8,7 +8,7 @@ use super::{
     rows::{Columns, Row},
 };
 use crate::{failure::Failure, text};
-use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, Value};
+use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, Value, syntax::SyntaxConfig};
 use serde_json::Value as Json;
 use std::{borrow::Cow, collections::BTreeMap, fs, path::Path};
 
@@ -59,7 +59,9 @@ impl Template {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_auto_escape_callback(|name| if name == "html" { AutoEscape::Html } else { AutoEscape::None });
-        environment.set_keep_trailing_newline(true);
+        // As mails are written: a newline at the end is part of the text.
+        let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+        environment.set_syntax(syntax.map_err(|error| refuse(error.to_string()))?);
         let mut compiler = Compiler { environment, folder, needs: Vec::new() };
         let root = compiler.node(String::new(), root).map_err(refuse)?;
         let Compiler { environment, mut needs, .. } = compiler;
@@ -85,9 +87,11 @@ impl Template {
 
     /// The JSON line of a row.
     pub(crate) fn line(&self, row: &Row) -> Result<String, Problems> {
-        let cells: BTreeMap<&str, Value> = row.cells().map(|(name, cell)| (name, Value::from(cell))).collect();
-        let all = Value::from_iter(cells.iter().map(|(name, cell)| (*name, cell.clone())));
-        let context = Value::from_iter(cells.into_iter().chain([(ROW, all)]));
+        let mut cells: BTreeMap<String, Value> = BTreeMap::new();
+        cells.extend(row.cells().map(|(name, cell)| (name.to_owned(), Value::from(cell))));
+        let all = Value::from(cells.clone());
+        cells.entry(ROW.to_owned()).or_insert(all);
+        let context = Value::from(cells);
         let mut out = String::with_capacity(512);
         let mut problems = Vec::new();
         self.write(&self.root, "", &context, &mut out, &mut problems);

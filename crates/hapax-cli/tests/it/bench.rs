@@ -1,0 +1,44 @@
+//! `bench`: figures of the right form, and nothing left behind.
+
+use crate::sandbox::Sandbox;
+
+#[test]
+fn figures_have_the_form_that_comparisons_read() {
+    let sandbox = Sandbox::new();
+    sandbox.sh(&["once", "mine"], "exit 0").exits(0);
+    for (store, inline, name, sync) in [
+        ("memory:", false, "idem-memory", "none"),
+        ("memory:", true, "idem-memory", "none"),
+        ("", false, "idem-sqlite", "FULL"),
+        ("", true, "idem-sqlite", "FULL"),
+        ("sqlite:other.db?synchronous=normal", false, "idem-sqlite", "NORMAL"),
+    ] {
+        let mut args = vec!["bench", "--json", "--time", "50ms", "--conc", "3"];
+        if !store.is_empty() {
+            args.extend(["--store", store]);
+        }
+        if inline {
+            args.push("--inline");
+        }
+        let rows = sandbox.hapax(&args).exits(0).lines();
+        let ops: Vec<_> = rows.iter().map(|row| (row["op"].as_str().unwrap(), row["conc"].as_u64().unwrap())).collect();
+        assert_eq!(ops, [("fresh", 3), ("replay", 3)]);
+        for row in &rows {
+            assert_eq!((row["bench"].as_str(), row["sync"].as_str()), (Some(name), Some(sync)));
+            assert_eq!(row["inline"], inline);
+            for field in ["n", "secs", "ops_s", "client_us_op", "p50_us", "p99_us", "threads"] {
+                assert!(row[field].as_f64().unwrap() > 0.0, "{field}: {row}");
+            }
+            assert_eq!(row.get("fdatasync_us").is_some(), name == "idem-sqlite");
+        }
+    }
+    assert_eq!(sandbox.hapax(&["keys", "list", "--json"]).lines().len(), 1);
+}
+
+#[test]
+fn figures_are_readable_and_can_use_several_threads() {
+    let sandbox = Sandbox::new();
+    let table = sandbox.hapax(&["bench", "--store", "memory:", "--time", "50ms", "--threads", "2", "--conc", "1,8"]).exits(0);
+    assert!(table.stdout.starts_with("memory, synchronous none, threads 2\nop "), "{table:?}");
+    assert_eq!(table.stdout.lines().count(), 6);
+}

@@ -1,0 +1,110 @@
+//! Keys from a template, and keys whose outcome somebody found out.
+
+use super::{counts, line, lines, send};
+use crate::sandbox::Sandbox;
+use hapax::mail::{Mailer, Message, Receipt, Stub};
+
+#[test]
+fn a_key_template_gives_keys_to_lines_that_have_none() {
+    let sandbox = Sandbox::new();
+    let without = r#"{"from":"s@example.com","to":["Ada <ada@EXAMPLE.com>","b@example.com"],"subject":"S","text":"x","metadata":{"run":"7"}}"#;
+    sandbox.write("a.jsonl", [without, &line(1)].join("\n"));
+    let key = |template: &str| {
+        let objects = send(&sandbox, &["a.jsonl", "--via", "stub:", "--json", "--key-template", template]).exits(0).lines();
+        assert_eq!(objects[1]["key"], "mail:1");
+        objects[0]["key"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(key("w:{to}"), "w:ada@example.com,b@example.com");
+    assert_eq!(key("{metadata.run}/{line}/{from}/{subject}"), "7/1/s@example.com/S");
+    assert_eq!(key("{{{file}}}"), "{a.jsonl}");
+    let twice = send(&sandbox, &["a.jsonl", "--via", "stub:", "--key-template", "w:{to}"]).exits(0);
+    counts(&twice, "sent 0, replayed 2, failed 0, unknown 0, in flight 0");
+}
+
+#[test]
+fn mistakes_in_a_key_template_are_usage_and_what_a_line_lacks_is_its_fault() {
+    let sandbox = Sandbox::new();
+    let without = r#"{"from":"s@example.com","to":"b@example.com","text":"x"}"#;
+    sandbox.write("a.jsonl", without);
+    send(&sandbox, &["a.jsonl", "--key-template", "w:{too}"]).exits(2).says("did you mean `{to}`?");
+    send(&sandbox, &["a.jsonl", "--key-template", "same"]).exits(2).says("no place holder");
+    let ran = send(&sandbox, &["a.jsonl", "--key-template", "w:{subject}"]).exits(65);
+    assert!(ran.stderr.contains("a.jsonl:1: idempotency_key: "), "{ran:?}");
+    assert!(!sandbox.path("outbox").exists());
+}
+
+/// Leaves the keys of these lines with an unknown outcome in `scope`.
+fn unknown(sandbox: &Sandbox, scope: &str, count: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let hapax = hapax::connect(format!("sqlite:{}", sandbox.database().display())).await.unwrap();
+        let stub = Stub::new();
+        let mailer = Mailer::via(stub.clone()).idempotent(&hapax.idempotency("x")).scope(scope).build().unwrap();
+        for n in 0..count {
+            stub.then(Receipt::unknown("smtp.reply_lost"));
+            let message = Message::from_json_line(&line(n)).unwrap().load(std::path::Path::new(""), None).unwrap();
+            assert!(mailer.send(&message).await.is_unknown());
+        }
+        assert!(hapax.close().await.is_clean());
+    });
+}
+
+/// The scope of the keys that went via `stub:`.
+fn rehearsal(sandbox: &Sandbox) -> String {
+    sandbox.write("first.jsonl", line(9));
+    send(sandbox, &["first.jsonl", "--via", "stub:"]).exits(0);
+    let listed = sandbox.hapax(&["keys", "list", "--all-scopes", "--json"]).exits(0).lines();
+    listed[0]["scope"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_mail_that_may_have_gone_is_not_sent_again_until_somebody_says_so() {
+    let sandbox = Sandbox::new();
+    let scope = rehearsal(&sandbox);
+    unknown(&sandbox, &scope, 2);
+    sandbox.write("a.jsonl", lines(3));
+    let ran = send(&sandbox, &["a.jsonl", "--via", "stub:"]).exits(76).says("it may have been sent").says("smtp.reply_lost");
+    counts(&ran, "sent 1, replayed 0, failed 0, unknown 2, in flight 0");
+    let object = &send(&sandbox, &["a.jsonl", "--via", "stub:", "--json"]).exits(76).lines()[0];
+    assert_eq!(object["outcome"], "failed");
+    assert_eq!(object["delivery_unknown"], true);
+    assert_eq!(object["replayed"], true);
+    assert_eq!(object["retryable"], false);
+
+    sandbox.hapax(&["mail", "resolve", "mail:0", "--as", "done", "--via", "stub:"]).exits(0);
+    sandbox.hapax(&["mail", "resolve", "mail:1", "--as", "failed", "--via", "stub:"]).exits(0);
+    let ran = send(&sandbox, &["a.jsonl", "--via", "stub:"]).exits(0);
+    counts(&ran, "sent 1, replayed 2, failed 0, unknown 0, in flight 0");
+}
+
+#[test]
+fn several_keys_are_settled_each_by_itself() {
+    let sandbox = Sandbox::new();
+    unknown(&sandbox, "mail", 3);
+    let receipt = r#"{"provider_id":"q1","accepted":["user0@example.com"]}"#;
+    let args = ["mail", "resolve", "mail:0", "mail:9", "mail:2", "--as", "done", "--receipt", receipt, "--json"];
+    let ran = sandbox.hapax(&args).exits(65);
+    let objects = ran.lines();
+    assert_eq!(objects[0]["state"], "done");
+    assert_eq!(objects[0]["receipt"]["provider_id"], "q1");
+    assert_eq!(objects[1]["key"], "mail:2");
+    assert_eq!(objects[2]["error"]["code"], "idempotency.changed");
+    let now = |key: &str| sandbox.hapax(&["keys", "get", key, "--scope", "mail", "--json"]).exits(0).json()["state"].clone();
+    assert_eq!((now("mail:0"), now("mail:1"), now("mail:2")), ("done".into(), "unknown".into(), "done".into()));
+}
+
+#[test]
+fn a_verdict_for_another_version_writes_nothing() {
+    let sandbox = Sandbox::new();
+    unknown(&sandbox, "mail", 1);
+    let shown = sandbox.hapax(&["keys", "get", "mail:0", "--scope", "mail", "--json"]).exits(0).json();
+    let version = shown["version"].as_str().unwrap();
+    let other = version.chars().rev().collect::<String>();
+    let resolve = |version: &str| sandbox.hapax(&["mail", "resolve", "mail:0", "--as", "failed", "--version", version]);
+    resolve(&other).exits(65);
+    resolve(version).exits(0);
+    resolve(version).exits(65);
+    sandbox.hapax(&["mail", "resolve", "mail:0", "--as", "failed", "--receipt", "{}"]).exits(2);
+    sandbox.hapax(&["mail", "resolve", "mail:0", "--as", "done", "--receipt", "{\"x\":1}"]).exits(65);
+    sandbox.hapax(&["mail", "resolve", "--as", "done"]).exits(2);
+}

@@ -1,0 +1,146 @@
+//! This test binary as another process.
+
+use crate::support::{complete, file_in_env, is_yours, open, raw, reserve};
+use hapax_core::idempotency::IdempotencyStore;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+};
+
+const ROLE: &str = "HAPAX_TEST_ROLE";
+const PATH: &str = "HAPAX_TEST_PATH";
+const MARK: &str = "child says: ";
+
+/// A process with a role, which begins when told.
+pub(crate) struct Process {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Process {
+    pub(crate) fn new(role: &str, path: &Path) -> Self {
+        Self::spawn(&mut Self::command(role, path))
+    }
+
+    pub(crate) fn command(role: &str, path: &Path) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["child::plays_its_role", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+        command.env(ROLE, role).env(PATH, path).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    pub(crate) fn begin(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// The next thing it says; none when it has ended.
+    pub(crate) fn hear(&mut self) -> Option<String> {
+        let mut line = String::new();
+        while self.lines.read_line(&mut line).unwrap() > 0 {
+            // The test harness of the child may have begun the line.
+            if line.ends_with('\n')
+                && let Some((_, said)) = line.trim_end().split_once(MARK)
+            {
+                return Some(said.to_owned());
+            }
+            line.clear();
+        }
+        None
+    }
+
+    /// SIGKILL. Answers what it said before.
+    pub(crate) fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        std::iter::from_fn(|| self.hear()).collect()
+    }
+
+    pub(crate) fn end(mut self) -> Vec<String> {
+        let said = std::iter::from_fn(|| self.hear()).collect();
+        self.child.wait().unwrap();
+        said
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Ended already, most times.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("{MARK}{text}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+fn wait_for_end_of_input() {
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+#[ignore = "run by other tests, as another process"]
+fn plays_its_role() {
+    let (role, path) = (std::env::var(ROLE).unwrap(), file_in_env(PATH));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    match role.as_str() {
+        "reserve one key" => {
+            wait_for_end_of_input();
+            runtime.block_on(async {
+                let answer = match hapax_sqlite_open(&path).await {
+                    Ok(store) => store.reserve(&reserve("one")).await,
+                    Err(error) => Err(error),
+                };
+                say(&match answer {
+                    Ok(answer) if is_yours(&answer) => "yours".to_owned(),
+                    Ok(_) => "held".to_owned(),
+                    Err(error) => format!("{error}: {:?}", std::error::Error::source(&error)),
+                });
+            });
+        }
+        "open" => runtime.block_on(async {
+            say(&match hapax_sqlite_open(&path).await {
+                Ok(_) => "opened".to_owned(),
+                Err(error) => format!("{:?}: {error}", error.kind()),
+            });
+        }),
+        "hold a transaction" => {
+            let conn = raw(&path);
+            conn.execute_batch(
+                "BEGIN IMMEDIATE; DELETE FROM hapax_idempotency; INSERT INTO hapax_meta VALUES ('half', 1)",
+            )
+            .unwrap();
+            say("held");
+            wait_for_end_of_input();
+        }
+        "settle keys" => runtime.block_on(async {
+            let store = open(&path).await;
+            for n in 0.. {
+                let req = reserve(&format!("{}-{n}", std::process::id()));
+                assert!(is_yours(&store.reserve(&req).await.unwrap()));
+                let _ = store.complete(&complete(&req)).await.unwrap();
+                say(req.name.key());
+            }
+        }),
+        "keep a secret" => {
+            wait_for_end_of_input();
+            let secret = runtime.block_on(async { open(&path).await.secret().await.unwrap().unwrap() });
+            say(&format!("{secret:?}"));
+        }
+        other => unreachable!("no role {other}"),
+    }
+}
+
+async fn hapax_sqlite_open(path: &Path) -> hapax_core::StoreResult<hapax_sqlite::SqliteStore> {
+    let clock = std::sync::Arc::new(hapax_core::SystemClock);
+    hapax_sqlite::SqliteStore::open(hapax_sqlite::SqliteOptions::new(path), clock).await
+}

@@ -1,0 +1,12 @@
+//! What is particular to the SQLite store. What all stores promise is in the conformance suite.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod boot;
+mod calls;
+mod child;
+mod commits;
+mod place;
+mod processes;
+mod prune;
+mod support;
+mod version;

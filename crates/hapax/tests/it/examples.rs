@@ -1,0 +1,90 @@
+//! The examples are programs that run.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Where cargo put the example: beside the folder of this test. `cargo test` and nextest build both.
+fn built(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(Path::parent).unwrap();
+    profile.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+}
+
+fn run(name: &str, folder: &Path) -> String {
+    let example = built(name);
+    assert!(example.exists(), "{} is not built: `cargo build -p hapax --examples`", example.display());
+    let output = Command::new(example).current_dir(folder).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{name}: {}\n{out}{err}", output.status);
+    out.into_owned()
+}
+
+#[test]
+fn readme_charges_once_however_often_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = run("readme", folder.path());
+    assert!(first.starts_with("ch_"), "{first}");
+    assert_eq!(run("readme", folder.path()), first);
+}
+
+/// The lines from the import to the end of `main`.
+fn main_part(text: &str) -> Vec<&str> {
+    let lines = text.lines().skip_while(|line| *line != "use hapax::EffectExt;");
+    let mut part: Vec<_> = lines.take_while(|line| *line != "}").collect();
+    part.push("}");
+    part
+}
+
+#[test]
+fn readme_shows_its_example() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let (readme, example) = (read("README.md"), read("examples/readme.rs"));
+    let shown = main_part(&readme);
+    assert_eq!(shown, main_part(&example));
+    assert!((10..=15).contains(&shown.len()), "{} lines", shown.len());
+}
+
+#[test]
+fn charge_tells_every_answer_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = run("charge", folder.path());
+    let answer = |label: &str| {
+        let line = out.lines().find(|line| line.starts_with(label));
+        line.unwrap_or_else(|| panic!("no `{label}` in\n{out}")).split_once(':').unwrap().1.trim().to_owned()
+    };
+    assert_eq!(answer("charged"), r#"Thanks { charge: "ch_1", again: false }"#);
+    assert_eq!(answer("the same again"), r#"Thanks { charge: "ch_1", again: true }"#);
+    assert!(answer("another amount").contains("different request"));
+    assert!(answer("no money").starts_with("Declined"));
+    assert_eq!(answer("two at once").matches(r#"charge: "ch_2""#).count(), 2);
+    assert_eq!(answer("the reply lost"), "WeWillMailYou");
+    assert_eq!(answer("looked up"), r#"Thanks { charge: "ch_3", again: true }"#);
+    assert_eq!(answer("no steps"), r#"Err("the cart is empty")"#);
+    assert_eq!(answer("a batch"), "20 of 20");
+    assert_eq!(answer("another codec"), "4200");
+    assert!(answer("settled by hand").starts_with("found"));
+    // o1, o3, o4, o5, o7, o8 and the batch of 20.
+    assert!(out.contains("the bank charged 26 times"), "{out}");
+}
+
+#[test]
+fn own_store_greets_once() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run("own_store", folder.path()), "hello, 1\nhello, 1\nhello, 1\n");
+}
+
+#[test]
+fn mailer_writes_one_file_and_gives_the_provider_each_message_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let out = run("mailer", folder.path());
+        assert!(out.contains("may have gone") && out.contains("given 6 messages"), "{out}");
+        let files = std::fs::read_dir(folder.path().join("outbox")).unwrap();
+        let mails =
+            files.filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().ends_with(".eml"));
+        assert_eq!(mails.count(), 1);
+    }
+}

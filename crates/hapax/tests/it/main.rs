@@ -1,0 +1,7 @@
+//! The surface as users hold it: shapes of calls, tests of users' own code, the examples.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod examples;
+mod send;
+mod users;

@@ -1,0 +1,12 @@
+//! The request by value.
+mod shop;
+use hapax::{EffectExt, Idempotency};
+use shop::{Charge, Order, charge};
+
+async fn buy(idem: &Idempotency, order: Order) -> anyhow::Result<Charge> {
+    Ok(idem.run("k", order.clone(), || charge(&order).unknown_when(|e| e.is_timeout())).await??)
+}
+
+fn main() {
+    let _ = buy;
+}
