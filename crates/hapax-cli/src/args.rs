@@ -69,7 +69,8 @@ pub(crate) struct KeyArg {
 impl KeyArg {
     /// Its text, as it was given.
     pub(crate) fn text(&self) -> Result<String, Failure> {
-        let not_utf8 = || Failure::new(crate::exit::Exit::Invalid, "idempotency.invalid", "the key is not UTF-8");
+        let not_utf8 =
+            || Failure::new(crate::exit::Exit::Invalid, "idempotency.invalid", "the key is not UTF-8");
         match (&self.key, &self.key_file) {
             (Some(key), _) => key.to_str().map(str::to_owned).ok_or_else(not_utf8),
             (None, Some(path)) => {

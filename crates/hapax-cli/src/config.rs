@@ -38,13 +38,19 @@ impl Settings {
         let (store, store_from) = first(flags.store.as_ref(), "HAPAX_STORE", file.store)?;
         let (namespace, _) = first(flags.namespace.as_ref(), "HAPAX_NAMESPACE", file.namespace)?;
         if store.as_deref() == Some("") {
-            return Err(Failure::usage("the store URL is empty").help("write --store sqlite:PATH, or leave it out"));
+            return Err(
+                Failure::usage("the store URL is empty").help("write --store sqlite:PATH, or leave it out")
+            );
         }
         Ok(Self { store, store_from, namespace: namespace.unwrap_or_else(|| "default".into()) })
     }
 }
 
-fn first(flag: Option<&String>, variable: &str, file: Option<String>) -> Result<(Option<String>, Origin), Failure> {
+fn first(
+    flag: Option<&String>,
+    variable: &str,
+    file: Option<String>,
+) -> Result<(Option<String>, Origin), Failure> {
     if let Some(flag) = flag {
         return Ok((Some(flag.clone()), Origin::Flag));
     }
@@ -83,7 +89,8 @@ fn read_file(flags: &Global, output: &Output) -> Result<File, Failure> {
     let (path, text) = match chosen {
         Some(path) => {
             let text = fs::File::open(&path).and_then(|file| read(&file));
-            let text = text.map_err(|error| Failure::config(format!("{} cannot be read: {error}", path.display())))?;
+            let text =
+                text.map_err(|error| Failure::config(format!("{} cannot be read: {error}", path.display())))?;
             (path, text)
         }
         None => match found(Path::new(FILE)) {
@@ -149,7 +156,8 @@ fn trusted(_: &fs::Metadata, _: bool) -> Result<(), String> {
 fn parse(text: &str) -> Result<File, String> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         // Its own words quote the line, which may hold a password.
-        let line = error.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
+        let line =
+            error.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
         format!("line {line}: {}", error.message())
     })?;
     let mut file = File::default();

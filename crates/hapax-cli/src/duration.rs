@@ -6,8 +6,7 @@ use std::time::Duration;
 const MAX: Duration = Duration::from_hours(400 * 24);
 
 /// Longest name last, so that the first that fits while formatting is the largest unit.
-const UNITS: [(&str, u64); 5] =
-    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Reads a duration, zero included.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -22,7 +21,9 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         }
         if unit.is_empty() {
             return Err(if after.is_empty() {
-                format!("`{text}` has no unit: write {text}s for seconds, {text}m for minutes, {text}h for hours")
+                format!(
+                    "`{text}` has no unit: write {text}s for seconds, {text}m for minutes, {text}h for hours"
+                )
             } else {
                 format!("`{text}` is no duration: write whole numbers, 1500ms for one and a half seconds")
             });
@@ -86,9 +87,15 @@ mod tests {
 
     #[test]
     fn units_and_sums() {
-        for (text, ms) in
-            [("250ms", 250), ("5s", 5_000), ("10m", 600_000), ("24h", 86_400_000), ("7d", 604_800_000), ("1m30s", 90_000), ("0s", 0)]
-        {
+        for (text, ms) in [
+            ("250ms", 250),
+            ("5s", 5_000),
+            ("10m", 600_000),
+            ("24h", 86_400_000),
+            ("7d", 604_800_000),
+            ("1m30s", 90_000),
+            ("0s", 0),
+        ] {
             assert_eq!(parse(text).unwrap(), Duration::from_millis(ms), "{text}");
         }
     }
@@ -111,7 +118,9 @@ mod tests {
 
     #[test]
     fn format_takes_the_largest_unit_that_fits() {
-        for (text, shown) in [("24h", "1d"), ("90s", "90s"), ("60m", "1h"), ("1500ms", "1500ms"), ("0s", "0s")] {
+        for (text, shown) in
+            [("24h", "1d"), ("90s", "90s"), ("60m", "1h"), ("1500ms", "1500ms"), ("0s", "0s")]
+        {
             assert_eq!(format(parse(text).unwrap()), shown);
         }
         assert_eq!(format_rough(Duration::from_millis(1)), "1s");

@@ -74,8 +74,12 @@ impl Exit {
             ("command.usage" | "command.config", _) => Self::Usage,
             ("command.not_found", _) => Self::Command(127),
             ("command.not_executable", _) => Self::Command(126),
+            // Or of whichever signal it was.
+            ("command.interrupted", _) => Self::Signal(2),
             ("idempotency.timed_out", _) => Self::TimedOut,
-            ("idempotency.lease_lost" | "idempotency.lease_ceiling" | "idempotency.fenced", _) => Self::LeaseLost,
+            ("idempotency.lease_lost" | "idempotency.lease_ceiling" | "idempotency.fenced", _) => {
+                Self::LeaseLost
+            }
             // The verdict was meant for something else.
             ("idempotency.changed", _) => Self::Invalid,
             (_, "internal") => Self::Bug,

@@ -1,19 +1,64 @@
 //! Why the command ends early: said to people on stderr, to programs on stdout.
 
-use crate::{exit::Exit, output::{self, Output}};
+use crate::{
+    exit::Exit,
+    output::{self, Output},
+};
 use hapax::{CodeInfo, Coded, ConnectError, IdempotencyError, InvalidKey, StoreError};
 use serde_json::json;
 use std::{error::Error, fmt::Write as _};
 
 /// Codes of the command itself.
 pub(crate) const CODES: &[CodeInfo] = &[
-    CodeInfo::new("command.usage", "validation", false, "the command line is wrong", "`hapax help COMMAND` shows what is right"),
-    CodeInfo::new("command.config", "validation", false, "the environment or hapax.toml is wrong", "the message names the place"),
-    CodeInfo::new("command.input", "validation", false, "an argument or a file that was given cannot be used", "the message names it"),
-    CodeInfo::new("command.output", "command", false, "the output could not be written", "look at the disk, or at the pipe, that stdout goes to"),
-    CodeInfo::new("command.not_found", "validation", false, "the command to run was not found; the key is free", "check its name and PATH"),
-    CodeInfo::new("command.not_executable", "validation", false, "the command to run could not be executed; the key is free", "check its permissions"),
-    CodeInfo::new("command.interrupted", "conflict", true, "a signal came before the command was started; the key is free", "run it again"),
+    CodeInfo::new(
+        "command.usage",
+        "validation",
+        false,
+        "the command line is wrong",
+        "`hapax help COMMAND` shows what is right",
+    ),
+    CodeInfo::new(
+        "command.config",
+        "validation",
+        false,
+        "the environment or hapax.toml is wrong",
+        "the message names the place",
+    ),
+    CodeInfo::new(
+        "command.input",
+        "validation",
+        false,
+        "an argument or a file that was given cannot be used",
+        "the message names it",
+    ),
+    CodeInfo::new(
+        "command.output",
+        "command",
+        false,
+        "the output could not be written",
+        "look at the disk, or at the pipe, that stdout goes to",
+    ),
+    CodeInfo::new(
+        "command.not_found",
+        "validation",
+        false,
+        "the command to run was not found; the key is free",
+        "check its name and PATH",
+    ),
+    CodeInfo::new(
+        "command.not_executable",
+        "validation",
+        false,
+        "the command to run could not be executed; the key is free",
+        "check its permissions",
+    ),
+    CodeInfo::new(
+        "command.interrupted",
+        "conflict",
+        true,
+        "a signal came before the command was started; the key is free",
+        "run it again",
+    ),
     CodeInfo::new("command.internal", "internal", false, "a bug in hapax", "report it with the message"),
 ];
 
@@ -49,7 +94,8 @@ impl Failure {
 
     /// Of an error with a code.
     pub(crate) fn of<E: Coded + Error>(error: &E) -> Self {
-        Self::new(Exit::of(error.code(), error.category()), error.code(), error.to_string()).because(error.source())
+        Self::new(Exit::of(error.code(), error.category()), error.code(), error.to_string())
+            .because(error.source())
     }
 
     /// With the causes of an error.
@@ -57,7 +103,9 @@ impl Failure {
         let mut next = source;
         while let Some(cause) = next {
             let text = cause.to_string();
-            if !self.message.contains(&text) && self.causes.last() != Some(&text) {
+            let said =
+                self.message.contains(&text) || self.causes.last().is_some_and(|last| text.contains(last));
+            if !said {
                 self.causes.push(text);
             }
             next = cause.source();
@@ -121,7 +169,9 @@ impl From<ConnectError> for Failure {
         match error {
             ConnectError::Store(error) => error.into(),
             ConnectError::Namespace(error) => error.into(),
-            error => Self::new(Exit::Unreachable, "store.unavailable", error.to_string()).because(error.source()),
+            error => {
+                Self::new(Exit::Unreachable, "store.unavailable", error.to_string()).because(error.source())
+            }
         }
     }
 }
@@ -153,7 +203,8 @@ mod tests {
     #[test]
     fn causes_are_said_once() {
         let inner = StoreError::new(StoreErrorKind::Timeout, "sqlite", "open", "locked");
-        let outer = StoreError::new(StoreErrorKind::Unavailable, "hapax", "connect", "no answer").with_source(inner);
+        let outer =
+            StoreError::new(StoreErrorKind::Unavailable, "hapax", "connect", "no answer").with_source(inner);
         let failure = Failure::from(outer);
         assert_eq!(failure.causes, ["sqlite could not open: locked"]);
         assert_eq!(failure.code, "store.unavailable");

@@ -27,8 +27,9 @@ pub(crate) fn start(verbose: u8) -> Result<(), Failure> {
             return Ok(());
         }
     };
-    let filter = EnvFilter::try_new(&wanted)
-        .map_err(|error| Failure::config(format!("{VARIABLE} is no filter: {error}")).help("write info, debug or trace"))?;
+    let filter = EnvFilter::try_new(&wanted).map_err(|error| {
+        Failure::config(format!("{VARIABLE} is no filter: {error}")).help("write info, debug or trace")
+    })?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).finish();
     let _ = tracing::subscriber::set_global_default(log);
     Ok(())

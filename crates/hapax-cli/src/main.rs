@@ -40,7 +40,9 @@ fn main() -> ExitCode {
         return code;
     }
     panic::set_hook(Box::new(|info| {
-        output::say(&format!("error: a bug in hapax: {info} (command.internal)\n  help: report it with this message"));
+        output::say(&format!(
+            "error: a bug in hapax: {info} (command.internal)\n  help: report it with this message"
+        ));
     }));
     panic::catch_unwind(run).unwrap_or(Exit::Bug).into()
 }
@@ -96,5 +98,8 @@ fn forgot_dashes() -> bool {
 
 /// Whether objects were asked for on a command line that could not be read.
 fn wants_json() -> bool {
-    std::env::args_os().skip(1).take_while(|arg| arg != OsStr::new("--")).any(|arg| arg == OsStr::new("--json"))
+    std::env::args_os()
+        .skip(1)
+        .take_while(|arg| arg != OsStr::new("--"))
+        .any(|arg| arg == OsStr::new("--json"))
 }

@@ -84,7 +84,6 @@ impl Output {
         }
     }
 
-
     /// What a command whose work was the output has to end with.
     pub(crate) fn end(&self) -> Result<(), Failure> {
         if self.failed.load(Ordering::Relaxed) {

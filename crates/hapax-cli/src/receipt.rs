@@ -103,10 +103,19 @@ impl Run {
 
     /// As a person gives it: unlike in one that is kept, a field with another name is a mistake.
     pub(crate) fn of_person(json: &str) -> Result<Self, String> {
-        const NAMES: &[&str] =
-            &["exit_code", "ended", "recorded", "stdout", "stderr", "stdout_bytes", "stderr_bytes", "took_ms"];
+        const NAMES: &[&str] = &[
+            "exit_code",
+            "ended",
+            "recorded",
+            "stdout",
+            "stderr",
+            "stdout_bytes",
+            "stderr_bytes",
+            "took_ms",
+        ];
         let form = "write {\"exit_code\": 0, \"stdout\": \"…\", \"stderr\": \"…\"}, or leave fields out";
-        let value: serde_json::Value = serde_json::from_str(json).map_err(|error| format!("{error}: {form}"))?;
+        let value: serde_json::Value =
+            serde_json::from_str(json).map_err(|error| format!("{error}: {form}"))?;
         let fields = value.as_object().ok_or_else(|| format!("it is no object: {form}"))?;
         if let Some(name) = fields.keys().find(|name| !NAMES.contains(&name.as_str())) {
             let name = text::shown(name);

@@ -64,7 +64,9 @@ mod tests {
 
     #[test]
     fn sizes_are_shown_as_they_were_meant() {
-        for (bytes, text) in [(65_536, "64 KiB"), (10_000_000, "10 MB"), (1_234_567, "1.2 MB"), (999, "999 B"), (0, "0 B")] {
+        for (bytes, text) in
+            [(65_536, "64 KiB"), (10_000_000, "10 MB"), (1_234_567, "1.2 MB"), (999, "999 B"), (0, "0 B")]
+        {
             assert_eq!(format(bytes), text);
         }
     }

@@ -79,10 +79,14 @@ pub(crate) fn flags(settings: &Settings) -> String {
 fn data_folder() -> Result<PathBuf, Failure> {
     // A relative path is to be ignored, says the specification of that variable.
     let absolute = |variable| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share"))).ok_or_else(|| {
-        Failure::config("there is no place for the store: neither XDG_DATA_HOME nor HOME is an absolute path")
+    absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share"))).ok_or_else(
+        || {
+            Failure::config(
+                "there is no place for the store: neither XDG_DATA_HOME nor HOME is an absolute path",
+            )
             .help("choose a place with --store sqlite:PATH")
-    })
+        },
+    )
 }
 
 fn make(folder: &PathBuf) -> std::io::Result<()> {

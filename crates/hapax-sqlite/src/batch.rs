@@ -32,6 +32,11 @@ impl Batch {
         self.steps
     }
 
+    /// The bytes of the receipts in it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Runs what is queued, as much as fits into a commit. After an error the last step is the one that failed.
     pub(crate) fn fill(&mut self, writer: &Writer, tx: &Moment<'_>) -> rusqlite::Result<()> {
         while let Some(mut unit) = writer.pop() {

@@ -11,7 +11,6 @@ use crate::{
 use hapax_core::{Clock, StoreResult};
 use rusqlite::Connection;
 use std::{
-    cell::Cell,
     fs,
     path::Path,
     sync::{
@@ -20,18 +19,18 @@ use std::{
     },
 };
 
-/// So many pages may be in the log before they are written back. SQLite would do it from 1,000 on, within the commit
-/// whose caller then waits for two more syncs.
-const CHECKPOINT_PAGES: i32 = 4_000;
+/// After so many pages of its own the writer writes the log back, between two commits. Left to itself, SQLite would do
+/// it within a commit, from 1,000 pages on, and the commit's callers would wait for two more syncs.
+const CHECKPOINT_PAGES: usize = 4_000;
+/// Unless other processes have filled the log: then SQLite does, so that it stays in bounds whoever writes.
+const AUTOCHECKPOINT_PAGES: i32 = 16_000;
+/// About what a step writes beside its receipt: the page of its row, and now and then a neighbour.
+const PAGES_OF_A_STEP: usize = 2;
+const PAGE: usize = 4096;
 /// A larger log is written back when the store closes: the next process would else read all of it first.
 const LARGE_LOG: u64 = 1024 * 1024;
 /// Every so many steps, a few rows are looked at, and removed when they are over.
 const SWEEP_EVERY: u32 = 64;
-
-thread_local! {
-    /// Pages in the log after the last commit of this thread.
-    static LOG_PAGES: Cell<i32> = const { Cell::new(0) };
-}
 
 pub(crate) struct Committer {
     conn: Connection,
@@ -40,8 +39,8 @@ pub(crate) struct Committer {
     boot_id: Arc<str>,
     commits: Arc<AtomicU64>,
     until_sweep: u32,
-    log_pages: i32,
-    checkpoint_at: i32,
+    /// Pages since the last checkpoint, about.
+    written: usize,
 }
 
 /// Why a transaction did not begin.
@@ -59,12 +58,8 @@ pub(crate) enum Run<A> {
 }
 
 impl Committer {
-    pub(crate) fn new(mut conn: Connection, place: Place, clock: Arc<dyn Clock>) -> rusqlite::Result<Self> {
-        // In place of SQLite's own hook, which would write the log back.
-        conn.wal_hook(Some(|_, pages| {
-            LOG_PAGES.set(pages);
-            Ok(())
-        }))?;
+    pub(crate) fn new(conn: Connection, place: Place, clock: Arc<dyn Clock>) -> rusqlite::Result<Self> {
+        conn.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)?;
         Ok(Self {
             boot_id: clock.boot_id(),
             conn,
@@ -73,8 +68,7 @@ impl Committer {
             commits: Arc::default(),
             // Short-lived processes get their share of the sweeping too.
             until_sweep: random(SWEEP_EVERY),
-            log_pages: 0,
-            checkpoint_at: CHECKPOINT_PAGES,
+            written: 0,
         })
     }
 
@@ -105,8 +99,8 @@ impl Committer {
         Moment { conn: &self.conn, now: self.clock.read(), boot_id: &self.boot_id }
     }
 
-    /// Commits so many steps.
-    pub(crate) fn commit(&mut self, steps: usize) -> Result<(), Failure> {
+    /// Commits so many steps, with receipts of so many bytes.
+    pub(crate) fn commit(&mut self, steps: usize, bytes: usize) -> Result<(), Failure> {
         if let Err(error) = self.sweep(steps) {
             if self.conn.is_autocommit() {
                 return Err(self.failure(error));
@@ -114,10 +108,9 @@ impl Committer {
             // No answer depends on it.
             tracing::warn!(%error, path = %self.place.path.display(), "rows that are over could not be removed");
         }
-        let committed = self.execute("COMMIT");
-        self.log_pages = LOG_PAGES.replace(0).max(self.log_pages);
-        match committed {
+        match self.execute("COMMIT") {
             Ok(()) => {
+                self.written += steps * PAGES_OF_A_STEP + bytes / PAGE;
                 self.commits.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
@@ -152,7 +145,7 @@ impl Committer {
         }
         let taken = step.take(&self.tx());
         let done = match taken {
-            Ok(answer) => self.commit(1).map(|()| answer),
+            Ok(answer) => self.commit(1, step.bytes()).map(|()| answer),
             Err(error) => {
                 self.roll_back();
                 Err(self.failure(error))
@@ -167,27 +160,19 @@ impl Committer {
 
     /// Whether the log is long enough to be written back.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        self.log_pages >= self.checkpoint_at
+        self.written >= CHECKPOINT_PAGES
     }
 
-    /// Writes the log back when it is long. Waits for the disk, for no other process.
+    /// Writes the log back when it is long. Waits for the disk, for no other process: what a reader still needs stays
+    /// for the next time.
     pub(crate) fn checkpoint(&mut self) {
         if !self.wants_checkpoint() {
             return;
         }
-        let done = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-            Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?))
-        });
-        self.log_pages = 0;
-        self.checkpoint_at = match done {
-            Ok((pages, written)) if pages == written => CHECKPOINT_PAGES,
-            // A reader is in the way, or another process at it: not again before the log has grown by as much.
-            Ok((pages, _)) => pages.saturating_add(CHECKPOINT_PAGES),
-            Err(error) => {
-                tracing::warn!(%error, path = %self.place.path.display(), "the log could not be written back");
-                self.checkpoint_at.saturating_add(CHECKPOINT_PAGES)
-            }
-        };
+        self.written = 0;
+        if let Err(error) = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+            tracing::warn!(%error, path = %self.place.path.display(), "the log could not be written back");
+        }
     }
 
     /// Now and then removes a few rows that are over, so that the file of a long-lived store stays in bounds: each step

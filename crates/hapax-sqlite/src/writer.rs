@@ -254,7 +254,7 @@ impl Writer {
         let run = batch.fill(self, &committer.tx());
         match run {
             Ok(()) if batch.steps() == 0 => committer.roll_back(),
-            Ok(()) => match committer.commit(batch.steps()) {
+            Ok(()) => match committer.commit(batch.steps(), batch.bytes()) {
                 Ok(()) => {
                     *alone = alone.saturating_sub(batch.steps());
                     batch.keep();

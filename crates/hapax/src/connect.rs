@@ -1,8 +1,8 @@
 //! One URL, all capabilities.
 
 use hapax_core::{
-    Backend, BackendUrl, BoxFuture, InvalidKey, ManualClock, Namespace, Registry, StoreError, SystemClock, memory,
-    registry::ConnectOptions,
+    Backend, BackendUrl, BoxFuture, InvalidKey, ManualClock, Namespace, Registry, StoreError, SystemClock,
+    memory, registry::ConnectOptions,
 };
 use hapax_engine::{Closed, Idempotency, Keeper};
 use std::{sync::Arc, time::Duration};

@@ -33,11 +33,12 @@ mod connect;
 pub use crate::connect::{Close, Connect, ConnectError, Hapax, connect};
 pub use hapax_core::{
     BackendUrl, BoxError, BoxFuture, Category, Clock, CodeInfo, Coded, Fingerprint, IntoFingerprint, IntoKey,
-    InvalidKey, Key, NoStableForm, Retry, StoreError, StoreErrorKind, Timestamp, Version, async_trait, stable_hash,
+    InvalidKey, Key, NoStableForm, Retry, StoreError, StoreErrorKind, Timestamp, Version, async_trait,
+    stable_hash,
 };
 pub use hapax_engine::{
-    Answer, Class, Classified, Classify, Closed, Codec, EffectError, EffectExt, Idempotency, IdempotencyError, Json,
-    Judged, KeyState, Lease, Loss, Replay, Run, RunMany, Verdict,
+    Answer, Class, Classified, Classify, Closed, Codec, EffectError, EffectExt, Idempotency,
+    IdempotencyError, Json, Judged, KeyState, Lease, Loss, Replay, Run, RunMany, Verdict,
 };
 
 /// For authors of stores and of layers.

@@ -39,7 +39,7 @@
 //!
 //! | when | SIGKILL | SIGSTOP |
 //! |---|---|---|
-//! | hapax, CMD started and no guard yet | the gate closes, `__exec` exits, CMD never began | nothing began; the guard, started late, first looks at the deadline |
+//! | hapax, `__exec` started and no guard yet | the gate closes, `__exec` exits, CMD never began | nothing began; the guard, started late, first looks at the deadline |
 //! | hapax, guard ready, gate not open | as above; the guard finds the group gone | the guard ends `__exec` at the deadline |
 //! | hapax, CMD running | the guard's socket closes: the group is ended | no deadline arrives: the group is ended; hapax, continued, learns that it was |
 //! | guard | hapax sees its socket close and starts another with the same deadline; after three, or if none can be started, it kills the group | nothing, as long as hapax lives: it kills the group itself one second after the kill time |
@@ -54,8 +54,10 @@
 //! # Output
 //!
 //! CMD's outcome is known when CMD itself ends. What it wrote is then already in the pipes and is read whole; its children
-//! may write for another 200 ms; after that, and when hapax has died, nobody reads the pipes any more. Reading and writing are apart ([`Ended::copied`]): a reader of our stdout that does not
-//! read holds up neither the record nor the receipt, only CMD, as it would without hapax.
+//! may write for another 200 ms. After that, and when hapax has died, nobody reads the pipes any more.
+//!
+//! Reading and writing are apart ([`Ended::copied`]): a reader of our stdout that does not read holds up neither the
+//! record nor the receipt, only CMD, as it would without hapax.
 
 mod boot;
 mod exec;

@@ -38,7 +38,7 @@ const GUARDS: u32 = 3;
 /// CMD begins within this time after it may, if nothing stops it.
 const GATE: Duration = Duration::from_millis(200);
 /// A stop of this process begins within this time, if at all.
-const STOP_BEGINS: Duration = Duration::from_millis(100);
+const STOP_BEGINS: Duration = Duration::from_secs(2);
 
 /// Runs a program, for as long as the lease is held.
 ///

@@ -67,7 +67,8 @@ impl Codes {
                 output.line(&format!("{name:<10} {value}"));
             }
         } else {
-            let rows: Vec<_> = TABLE.iter().map(|(code, meaning)| vec![(*code).to_owned(), (*meaning).to_owned()]).collect();
+            let rows: Vec<_> =
+                TABLE.iter().map(|(code, meaning)| vec![(*code).to_owned(), (*meaning).to_owned()]).collect();
             output.list(&["EXIT", "MEANING"], &rows);
             output.line("");
             let row = |info: &hapax::CodeInfo| {

@@ -60,7 +60,8 @@ fn all(command: &clap::Command) -> Vec<clap::Command> {
 
 fn render(page: &Page) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
-    page.render(&mut text)
-        .map_err(|error| Failure::new(Exit::Bug, "command.internal", format!("a page could not be made: {error}")))?;
+    page.render(&mut text).map_err(|error| {
+        Failure::new(Exit::Bug, "command.internal", format!("a page could not be made: {error}"))
+    })?;
     Ok(text)
 }

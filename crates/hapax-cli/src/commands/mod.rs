@@ -52,8 +52,9 @@ impl Command {
 /// On one thread: the quickest to start, and enough for a command that waits for one child or one store.
 fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime
-        .map_err(|error| Failure::new(Exit::Bug, "command.internal", format!("no runtime could be made: {error}")))?;
+    let runtime = runtime.map_err(|error| {
+        Failure::new(Exit::Bug, "command.internal", format!("no runtime could be made: {error}"))
+    })?;
     let answer = runtime.block_on(command);
     // Nothing that is left, such as a read of stdin, is worth waiting for.
     runtime.shutdown_background();

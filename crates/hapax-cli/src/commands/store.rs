@@ -52,7 +52,11 @@ async fn upgrade(Context { output, settings }: &Context) -> Result<Exit, Failure
     if url.scheme() == "sqlite" {
         let options = SqliteOptions::from_url(&url, &ConnectOptions::default())?;
         let Upgraded::NothingToDo { layout, .. } = sqlite::upgrade(options).await? else {
-            return Err(Failure::new(Exit::Bug, "command.internal", "the upgrade ended in a way that has no name"));
+            return Err(Failure::new(
+                Exit::Bug,
+                "command.internal",
+                "the upgrade ended in a way that has no name",
+            ));
         };
         if output.json {
             output.object(&serde_json::json!({ "store": url.scheme(), "layout": layout, "upgraded": false }));

@@ -21,7 +21,8 @@ fn figures_have_the_form_that_comparisons_read() {
             args.push("--inline");
         }
         let rows = sandbox.hapax(&args).exits(0).lines();
-        let ops: Vec<_> = rows.iter().map(|row| (row["op"].as_str().unwrap(), row["conc"].as_u64().unwrap())).collect();
+        let ops: Vec<_> =
+            rows.iter().map(|row| (row["op"].as_str().unwrap(), row["conc"].as_u64().unwrap())).collect();
         assert_eq!(ops, [("fresh", 3), ("replay", 3)]);
         for row in &rows {
             assert_eq!((row["bench"].as_str(), row["sync"].as_str()), (Some(name), Some(sync)));
@@ -38,7 +39,9 @@ fn figures_have_the_form_that_comparisons_read() {
 #[test]
 fn figures_are_readable_and_can_use_several_threads() {
     let sandbox = Sandbox::new();
-    let table = sandbox.hapax(&["bench", "--store", "memory:", "--time", "50ms", "--threads", "2", "--conc", "1,8"]).exits(0);
+    let table = sandbox
+        .hapax(&["bench", "--store", "memory:", "--time", "50ms", "--threads", "2", "--conc", "1,8"])
+        .exits(0);
     assert!(table.stdout.starts_with("memory, synchronous none, threads 2\nop "), "{table:?}");
     assert_eq!(table.stdout.lines().count(), 6);
 }

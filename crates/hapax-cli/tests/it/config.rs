@@ -10,7 +10,8 @@ fn mode(path: &Path, mode: u32) {
 /// The namespace that a command runs in.
 fn namespace(sandbox: &Sandbox, args: &[&str], env: &[(&str, &str)]) -> String {
     let key = format!("k{}", fs::read_dir(sandbox.path("")).unwrap().count());
-    let mut command = sandbox.sh_command(&[&["once", &key, "--fingerprint", "none"], args].concat(), "echo $HAPAX_NAMESPACE");
+    let mut command = sandbox
+        .sh_command(&[&["once", &key, "--fingerprint", "none"], args].concat(), "echo $HAPAX_NAMESPACE");
     Ran::of(command.envs(env.iter().copied()).output().unwrap()).exits(0).stdout.trim().to_owned()
 }
 

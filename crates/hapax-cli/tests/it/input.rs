@@ -32,7 +32,8 @@ fn keys_that_cannot_be_used_are_refused() {
     sandbox.sh(&["once", &"k".repeat(65_537)], script).exits(65).says("65537 bytes");
     sandbox.hapax(&["keys", "get", ""]).exits(65).says("the key is empty");
     let mut command = sandbox.command(&["once"]);
-    let output = command.arg(OsStr::from_bytes(b"k\xff")).args(["--", "/bin/sh", "-c", script]).output().unwrap();
+    let output =
+        command.arg(OsStr::from_bytes(b"k\xff")).args(["--", "/bin/sh", "-c", script]).output().unwrap();
     crate::sandbox::Ran::of(output).exits(65).says("not UTF-8");
     let object = sandbox.sh(&["once", "", "--json"], script).exits(65).json();
     assert_eq!(object["error"]["code"], "idempotency.invalid");
@@ -106,7 +107,13 @@ fn flags_behind_the_dashes_belong_to_the_command() {
 #[test]
 fn memory_is_refused_where_two_runs_would_have_to_share_it() {
     let sandbox = Sandbox::new();
-    for args in [&["once", "k", "--", "true"][..], &["keys", "get", "k"], &["keys", "list"], &["keys", "prune"], &["store", "upgrade"]] {
+    for args in [
+        &["once", "k", "--", "true"][..],
+        &["keys", "get", "k"],
+        &["keys", "list"],
+        &["keys", "prune"],
+        &["store", "upgrade"],
+    ] {
         let mut command = sandbox.command(&["--store", "memory:"]);
         crate::sandbox::Ran::of(command.args(args).output().unwrap()).exits(2).says("ends with this process");
     }
@@ -131,7 +138,15 @@ fn wrong_urls_say_what_is_right() {
 fn passwords_are_never_shown() {
     let sandbox = Sandbox::new();
     let url = "mysql://ada:secret@h/db?secret=secret";
-    for args in [&["once", "k", "--", "true"][..], &["keys", "list"], &["store", "upgrade"], &["bench"], &["--help"], &["keys", "--help"], &["keys", "lst"]] {
+    for args in [
+        &["once", "k", "--", "true"][..],
+        &["keys", "list"],
+        &["store", "upgrade"],
+        &["bench"],
+        &["--help"],
+        &["keys", "--help"],
+        &["keys", "lst"],
+    ] {
         for json in [&[][..], &["--json"]] {
             let mut command = sandbox.command(&[&["--store", url], json].concat());
             command.env("HAPAX_STORE", url).args(args);

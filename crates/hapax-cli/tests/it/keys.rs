@@ -91,7 +91,8 @@ fn a_verdict_on_something_else_is_refused() {
     let resolve = |args: &[&str]| sandbox.hapax(&[&["keys", "resolve", "k"], args].concat());
     resolve(&["--as", "done"]).exits(65).says("the key is vacant");
     sandbox.sh(&["once", "k"], "exit 76").exits(76);
-    let version = sandbox.hapax(&["keys", "get", "k", "--json"]).json()["version"].as_str().unwrap().to_owned();
+    let version =
+        sandbox.hapax(&["keys", "get", "k", "--json"]).json()["version"].as_str().unwrap().to_owned();
     let changed = resolve(&["--as", "failed", "--version", "0000000000000000", "--json"]).exits(65);
     assert_eq!(changed.json()["error"]["code"], "idempotency.changed");
     assert!(changed.stderr.contains(&version), "{changed:?}");

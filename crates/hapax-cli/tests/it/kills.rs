@@ -1,11 +1,7 @@
 //! hapax killed by SIGKILL at random moments, and run again.
 
 use crate::sandbox::{Sandbox, lines_of, pause, until};
-use std::{
-    collections::hash_map::RandomState,
-    hash::BuildHasher,
-    time::Duration,
-};
+use std::{collections::hash_map::RandomState, hash::BuildHasher, time::Duration};
 use tokio::time::Instant;
 
 /// How often: `HAPAX_TEST_LONG` asks for the full count.
@@ -41,7 +37,9 @@ fn killed_at_random_moments_it_appends_no_second_line_once_the_receipt_is_stored
     let mut stored = Vec::new();
     for (round, key) in keys.iter().enumerate() {
         let mut call = sandbox.sh_command(&["once", key, "--lease", "1s"], script).spawn().unwrap();
-        let moment = |most: Duration| most.mul_f64(f64::from(u16::try_from(seed.hash_one(key) % 1000).unwrap()) / 1000.0);
+        let moment = |most: Duration| {
+            most.mul_f64(f64::from(u16::try_from(seed.hash_one(key) % 1000).unwrap()) / 1000.0)
+        };
         if round.is_multiple_of(2) {
             // Somewhere from its start to somewhat beyond its end.
             pause(moment(typical * 5 / 4));
@@ -76,7 +74,7 @@ fn killed_at_random_moments_it_appends_no_second_line_once_the_receipt_is_stored
             until("the lease is over", || sandbox.state(key) != "pending");
         }
         let before = lines_of(&file);
-        sandbox.sh(&["once", key, "--lease", "1s", "--wait", "50s"], script).exits(0);
+        sandbox.sh(&["once", key, "--wait", "50s"], script).exits(0);
         let after = lines_of(&file);
         match (state.as_str(), before) {
             ("done", _) => assert_eq!((before, after), (1, 1), "{key}"),

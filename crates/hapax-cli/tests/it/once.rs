@@ -17,7 +17,10 @@ fn runs(sandbox: &Sandbox) -> usize {
 #[test]
 fn what_cannot_be_found_frees_the_key() {
     let sandbox = Sandbox::new();
-    sandbox.hapax(&["once", "k", "--", "no-such-command"]).exits(127).says("no-such-command: command not found");
+    sandbox
+        .hapax(&["once", "k", "--", "no-such-command"])
+        .exits(127)
+        .says("no-such-command: command not found");
     assert_eq!(sandbox.state("k"), "vacant");
     sandbox.hapax(&["once", "k", "--", "/bin/sh", "-c", "exit 0"]).exits(0);
 }
@@ -63,7 +66,11 @@ fn codes_for_unknown_keep_the_key() {
     let sandbox = Sandbox::new();
     sandbox.sh(&["once", "k"], &counted("exit 76")).exits(76).says("idempotency.unknown");
     assert_eq!(sandbox.state("k"), "unknown");
-    sandbox.sh(&["once", "k"], &counted("exit 76")).exits(76).says("hapax keys resolve k --as done");
+    sandbox.sh(&["once", "k"], &counted("exit 76")).exits(76).says("hapax keys resolve k --as done (or");
+    let elsewhere = ["once", "it's", "--namespace", "a b", "--store", "sqlite:b.db", "--fingerprint", "none"];
+    sandbox.sh(&elsewhere, "exit 76").exits(76);
+    let settle = r"hapax keys resolve 'it'\''s' --as done --store sqlite:b.db --namespace 'a b' (or";
+    sandbox.sh(&elsewhere, "exit 76").exits(76).says(settle);
     let flags = ["once", "other", "--unknown-exit", "5,6", "--unknown-exit", "7"];
     sandbox.sh(&flags, &counted("exit 7")).exits(7);
     sandbox.sh(&flags, &counted("exit 7")).exits(76);
@@ -142,7 +149,8 @@ fn what_a_lost_lease_ends_is_unknown() {
 #[test]
 fn what_a_lost_lease_ends_leaves_the_key_to_a_new_owner() {
     let sandbox = Sandbox::new();
-    let first = sandbox.begin(&["once", "k", "--lease", "1s", "--fingerprint", "none"], "echo x > begun; sleep 60");
+    let first =
+        sandbox.begin(&["once", "k", "--lease", "1s", "--fingerprint", "none"], "echo x > begun; sleep 60");
     sandbox.hapax(&["keys", "release", "k", "--force"]).exits(0);
     let script = "echo x > begun; while [ ! -e go ]; do sleep 0.02; done; echo new";
     let second = sandbox.begin(&["once", "k", "--fingerprint", "none"], script);
@@ -209,8 +217,14 @@ fn a_call_in_flight_is_answered_at_once_or_waited_for() {
 #[test]
 fn a_waiter_runs_when_the_call_in_flight_fails() {
     let sandbox = Sandbox::new();
-    let first = sandbox.begin(&["once", "k", "--fingerprint", "x"], "echo x > begun; while [ ! -e go ]; do sleep 0.02; done; exit 3");
-    let waiter = sandbox.sh_command(&["once", "k", "--fingerprint", "x", "--wait", "50s"], "echo second").spawn().unwrap();
+    let first = sandbox.begin(
+        &["once", "k", "--fingerprint", "x"],
+        "echo x > begun; while [ ! -e go ]; do sleep 0.02; done; exit 3",
+    );
+    let waiter = sandbox
+        .sh_command(&["once", "k", "--fingerprint", "x", "--wait", "50s"], "echo second")
+        .spawn()
+        .unwrap();
     sandbox.write("go", "");
     first.end().exits(3);
     let waited = Ran::of(waiter.wait_with_output().unwrap()).exits(0);
@@ -223,7 +237,8 @@ fn a_waiter_that_is_stopped_leaves_the_key_alone() {
     let script = "echo x > begun; while [ ! -e go ]; do sleep 0.02; done";
     let first = sandbox.begin(&["once", "k"], script);
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let mut waiter = sandbox.sh_command(&["once", "k", "--wait", "50s", "--json", "-v"], script).spawn().unwrap();
+        let mut waiter =
+            sandbox.sh_command(&["once", "k", "--wait", "50s", "--json", "-v"], script).spawn().unwrap();
         // It has told by then that it waits.
         let mut log = std::io::BufReader::new(waiter.stderr.take().unwrap());
         let mut line = String::new();
@@ -233,7 +248,10 @@ fn a_waiter_that_is_stopped_leaves_the_key_alone() {
         }
         kill_process(Pid::from_child(&waiter), signal).unwrap();
         let ended = Ran::of(waiter.wait_with_output().unwrap()).exits(code).json();
-        assert_eq!((&ended["outcome"], &ended["code"]), (&json!("not_started"), &json!("command.interrupted")));
+        assert_eq!(
+            (&ended["outcome"], &ended["code"]),
+            (&json!("not_started"), &json!("command.interrupted"))
+        );
     }
     sandbox.write("go", "");
     first.end().exits(0);
@@ -255,7 +273,8 @@ fn a_key_that_was_used_for_another_command_is_refused() {
 fn a_store_that_fails_runs_nothing() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("folder")).unwrap();
-    let failed = sandbox.sh(&["--store", "sqlite:folder", "once", "k", "--json"], &counted("exit 0")).exits(69).json();
+    let failed =
+        sandbox.sh(&["--store", "sqlite:folder", "once", "k", "--json"], &counted("exit 0")).exits(69).json();
     assert_eq!((&failed["outcome"], &failed["exit_code"]), (&json!("store_failed"), &json!(69)));
     assert_eq!(runs(&sandbox), 0);
 }
@@ -263,7 +282,8 @@ fn a_store_that_fails_runs_nothing() {
 #[test]
 fn the_command_finds_its_call_in_its_environment_and_its_stdin() {
     let sandbox = Sandbox::new();
-    let mut command = sandbox.sh_command(&["once", "k é", "--namespace", "shop"], "cat; env | grep ^HAPAX_ | sort");
+    let mut command =
+        sandbox.sh_command(&["once", "k é", "--namespace", "shop"], "cat; env | grep ^HAPAX_ | sort");
     let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"typed\n").unwrap();
     let ran = Ran::of(child.wait_with_output().unwrap()).exits(0);
@@ -300,7 +320,17 @@ fn results_and_unknown_outcomes_are_over_after_their_time() {
 #[test]
 fn objects_have_the_fields_that_scripts_read() {
     let sandbox = Sandbox::new();
-    let fields = ["code", "exit_code", "first_at", "key", "outcome", "retry_after_ms", "stderr", "stdout", "truncated"];
+    let fields = [
+        "code",
+        "exit_code",
+        "first_at",
+        "key",
+        "outcome",
+        "retry_after_ms",
+        "stderr",
+        "stdout",
+        "truncated",
+    ];
     let check = |ran: Ran, outcome: &str, code: Value| {
         let object = ran.json();
         let mut names: Vec<_> = object.as_object().unwrap().keys().map(String::as_str).collect();
@@ -311,16 +341,32 @@ fn objects_have_the_fields_that_scripts_read() {
         object
     };
     let ran = check(sandbox.sh(&["once", "k", "--json"], "echo out; echo err >&2"), "ran", Value::Null);
-    assert_eq!((&ran["stdout"], &ran["stderr"], &ran["key"]), (&json!("out\n"), &json!("err\n"), &json!("k")));
+    assert_eq!(
+        (&ran["stdout"], &ran["stderr"], &ran["key"]),
+        (&json!("out\n"), &json!("err\n"), &json!("k"))
+    );
     assert!(ran["first_at"].as_str().unwrap().ends_with('Z'));
-    let again = check(sandbox.sh(&["once", "k", "--json"], "echo out; echo err >&2"), "replayed", Value::Null);
+    let again =
+        check(sandbox.sh(&["once", "k", "--json"], "echo out; echo err >&2"), "replayed", Value::Null);
     assert_eq!((&again["stdout"], &again["first_at"]), (&ran["stdout"], &ran["first_at"]));
     check(sandbox.sh(&["once", "k", "--json"], "exit 1"), "key_reused", json!("idempotency.key_reused"));
     check(sandbox.sh(&["once", "f", "--json"], "exit 3"), "ran", Value::Null);
-    check(sandbox.hapax(&["once", "f", "--json", "--", "no-such"]), "not_started", json!("command.not_found"));
+    check(
+        sandbox.hapax(&["once", "f", "--json", "--", "no-such"]),
+        "not_started",
+        json!("command.not_found"),
+    );
     check(sandbox.hapax(&["once", "f", "--json", "--", "/"]), "not_started", json!("command.not_executable"));
-    check(sandbox.sh(&["once", "u", "--json"], "echo part; exit 76"), "unknown", json!("idempotency.unknown"));
-    let unknown = check(sandbox.sh(&["once", "u", "--json"], "echo part; exit 76"), "unknown", json!("idempotency.unknown"));
+    check(
+        sandbox.sh(&["once", "u", "--json"], "echo part; exit 76"),
+        "unknown",
+        json!("idempotency.unknown"),
+    );
+    let unknown = check(
+        sandbox.sh(&["once", "u", "--json"], "echo part; exit 76"),
+        "unknown",
+        json!("idempotency.unknown"),
+    );
     assert_eq!(unknown["stdout"], "part\n");
     let late = ["once", "t", "--json", "--timeout", "200ms"];
     check(sandbox.sh(&late, "sleep 60"), "unknown", json!("idempotency.timed_out"));

@@ -49,8 +49,13 @@ fn codes_are_listed_with_their_exits() {
     for code in ["idempotency.in_flight", "store.timeout", "command.not_found"] {
         assert!(codes.contains(code), "{code}");
     }
-    let exits: Vec<_> = lines.iter().filter(|line| line.get("code").is_none()).map(|line| line["exit_code"].to_string()).collect();
-    let table = ["0", "1", "2", "65", "69", "70", "75", "76", "79", "124", "126", "127", "130", "143", "\"other\""];
+    let exits: Vec<_> = lines
+        .iter()
+        .filter(|line| line.get("code").is_none())
+        .map(|line| line["exit_code"].to_string())
+        .collect();
+    let table =
+        ["0", "1", "2", "65", "69", "70", "75", "76", "79", "124", "126", "127", "130", "143", "\"other\""];
     assert_eq!(exits, table);
     let one = sandbox.hapax(&["codes", "idempotency.in_flight", "--json"]).exits(0).json();
     assert_eq!(one["exit_code"], 75);

@@ -32,7 +32,9 @@ fn a_store_of_a_newer_version_names_the_version_it_needs() {
     let sandbox = Sandbox::new();
     sandbox.sh(ONCE, "exit 0").exits(0);
     let database = rusqlite::Connection::open(sandbox.database()).unwrap();
-    database.execute_batch("UPDATE hapax_meta SET value = 7 WHERE name IN ('layout', 'min_reader', 'min_writer')").unwrap();
+    database
+        .execute_batch("UPDATE hapax_meta SET value = 7 WHERE name IN ('layout', 'min_reader', 'min_writer')")
+        .unwrap();
     drop(database);
     refused(&sandbox, sandbox.sh(ONCE, RUN).says("layout 7"), "store.version");
     sandbox.hapax(&["store", "upgrade"]).exits(69).says("layout 7");

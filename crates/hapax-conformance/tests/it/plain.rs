@@ -2,7 +2,7 @@
 
 use hapax_conformance::{BoxError, StoreUnderTest, async_trait};
 use hapax_core::{
-    Clock, ManualClock, Name, Now, Span, StoreResult, Token,
+    Clock, ManualClock, Name, Now, Span, StoreResult, SystemClock, Token,
     idempotency::{
         Complete, Completed, Dropped, Extended, IdempotencyStore, List, Page, Receipt, Record, Reserve,
         Reserved, Resolve, Resolved, Retake, Retaken, Write,
@@ -99,6 +99,8 @@ pub(crate) fn list(rows: &[(Name, Record)], req: &List) -> Page {
 pub(crate) struct Plain<F> {
     rows: Mutex<BTreeMap<String, (Name, Slot)>>,
     clock: ManualClock,
+    /// Adds the machine's own time to that of the clock, when it is there.
+    running: Option<Now>,
     flaw: PhantomData<F>,
 }
 
@@ -109,8 +111,17 @@ impl<F> std::fmt::Debug for Plain<F> {
 }
 
 impl<F: Flaw> Plain<F> {
+    fn new(running: Option<Now>) -> Self {
+        Self { rows: Mutex::default(), clock: ManualClock::new(), running, flaw: PhantomData }
+    }
+
     fn now(&self) -> Now {
-        F::clock(self.clock.read())
+        let mut now = self.clock.read();
+        if let Some(start) = self.running {
+            let passed = SystemClock.read().boot.since(start.boot);
+            now = Now { wall: now.wall.after(passed), boot: now.boot.after(passed) };
+        }
+        F::clock(now)
     }
 
     fn look(&self, name: &Name) -> Slot {
@@ -212,7 +223,7 @@ impl<F: Flaw> StoreUnderTest for Subject<F> {
     type Store = Arc<Plain<F>>;
 
     async fn fresh() -> Result<Self, BoxError> {
-        Ok(Self(Arc::new(Plain { rows: Mutex::default(), clock: ManualClock::new(), flaw: PhantomData })))
+        Ok(Self(Arc::new(Plain::new(None))))
     }
 
     async fn client(&self) -> Result<Self::Store, BoxError> {
@@ -226,5 +237,33 @@ impl<F: Flaw> StoreUnderTest for Subject<F> {
     // The map outlives its clients, as a file would.
     async fn reopen(&self) -> Result<bool, BoxError> {
         Ok(true)
+    }
+}
+
+/// The same on a clock that also runs by itself, as a server's does.
+pub(crate) struct Running<F>(Subject<F>);
+
+#[async_trait]
+impl<F: Flaw> StoreUnderTest for Running<F> {
+    type Store = Arc<Plain<F>>;
+
+    async fn fresh() -> Result<Self, BoxError> {
+        Ok(Self(Subject(Arc::new(Plain::new(Some(SystemClock.read()))))))
+    }
+
+    async fn client(&self) -> Result<Self::Store, BoxError> {
+        StoreUnderTest::client(&self.0).await
+    }
+
+    async fn elapse(&self, by: Duration) {
+        StoreUnderTest::elapse(&self.0, by).await;
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        StoreUnderTest::reopen(&self.0).await
+    }
+
+    fn exact_time() -> bool {
+        false
     }
 }

@@ -101,25 +101,18 @@ impl MemoryStore {
         Ok(())
     }
 
+    /// Makes room for one key, unless there is some by now. Holds all shards, so that what another thread makes room
+    /// with at the same time is not taken for a store full of calls in flight.
     fn evict(&self) -> bool {
         let now = self.clock.read();
-        if self.shards.iter().any(|shard| self.removes(shard, |shard| shard.drop_expired(&now))) {
+        let mut shards = self.shards.each_ref().map(locked);
+        if self.len() < self.max_entries {
             return true;
         }
-        loop {
-            let ages = self.shards.iter().filter_map(|shard| Some((locked(shard).oldest()?, shard)));
-            let Some((_, shard)) = ages.min_by_key(|(age, _)| *age) else { return false };
-            // Another thread may have been faster.
-            if self.removes(shard, Shard::drop_oldest) {
-                return true;
-            }
-        }
-    }
-
-    /// Counts what a shard removed while nobody else sees it.
-    fn removes(&self, shard: &Mutex<Shard>, remove: impl FnOnce(&mut Shard) -> bool) -> bool {
-        let mut shard = locked(shard);
-        let removed = remove(&mut shard);
+        let removed = shards.iter_mut().any(|shard| shard.drop_expired(&now)) || {
+            let ages = shards.iter_mut().filter_map(|shard| Some((shard.oldest()?, shard)));
+            ages.min_by_key(|(age, _)| *age).is_some_and(|(_, shard)| shard.drop_oldest())
+        };
         if removed {
             self.entries.fetch_sub(1, Ordering::Relaxed);
         }
@@ -198,7 +191,9 @@ impl IdempotencyStore for MemoryStore {
         let now = self.clock.read();
         let mut pruned = 0;
         for shard in &self.shards {
-            while pruned < limit && self.removes(shard, |shard| shard.drop_expired(&now)) {
+            let mut shard = locked(shard);
+            while pruned < limit && shard.drop_expired(&now) {
+                self.entries.fetch_sub(1, Ordering::Relaxed);
                 pruned += 1;
             }
         }

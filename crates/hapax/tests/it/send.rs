@@ -188,3 +188,46 @@ async fn closures_are_taken_in_every_form() {
     let (key, moved) = (["f", &owned], owned.clone());
     idem.run(key, &owned, async move || Ok::<_, Infallible>(moved.len())).await.unwrap().unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn question_marks_in_an_effect_need_one_type() {
+    async fn buy(idem: &Idempotency) -> anyhow::Result<u64> {
+        let charge = async || -> io::Result<u64> { Ok(7) };
+        let at_the_end = || {
+            async {
+                let charged = charge().await?;
+                Ok::<_, io::Error>(charged)
+            }
+            .unknown_when(|e| e.kind() == io::ErrorKind::TimedOut)
+        };
+        let first = idem.run("a", &1, at_the_end).await??;
+        let by_the_tail = || {
+            async {
+                charge().await?;
+                charge().await
+            }
+            .failed_when(|e| e.kind() == io::ErrorKind::PermissionDenied)
+        };
+        let second = idem.run("b", &1, by_the_tail).await??;
+        let on_the_closure = async || -> Result<u64, Classified<anyhow::Error>> {
+            async { Ok(charge().await? + 1) }.always_unknown().await
+        };
+        let third = idem.run("c", &1, on_the_closure).await??;
+        Ok(first + second + third)
+    }
+    let idem = Hapax::memory().idempotency("test");
+    assert_eq!(tokio::spawn(async move { buy(&idem).await }).await.unwrap().unwrap(), 7 + 7 + 8);
+}
+
+#[tokio::test]
+async fn calls_are_raced_and_joined_as_they_are() -> anyhow::Result<()> {
+    let idem = Hapax::memory().idempotency("test");
+    let limit = Duration::from_secs(60);
+    assert_eq!(tokio::time::timeout(limit, idem.run("a", &1, async || Ok::<_, Infallible>(2))).await???, 2);
+    let (b, c) = tokio::join!(
+        idem.run("b", &1, async || Ok::<_, Infallible>(2)),
+        idem.run("c", &1, async || Ok::<_, Infallible>(3)),
+    );
+    assert_eq!((b??, c??), (2, 3));
+    Ok(())
+}

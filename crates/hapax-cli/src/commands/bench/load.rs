@@ -100,8 +100,9 @@ async fn run(
     }
     let (mut n, mut took) = (0, Vec::new());
     while let Some(caller) = callers.join_next().await {
-        let caller: Result<Caller, Failure> = caller
-            .map_err(|error| Failure::new(Exit::Bug, "command.internal", format!("a caller ended early: {error}")))?;
+        let caller: Result<Caller, Failure> = caller.map_err(|error| {
+            Failure::new(Exit::Bug, "command.internal", format!("a caller ended early: {error}"))
+        })?;
         let caller = caller?;
         n += caller.calls;
         took.extend(caller.took);

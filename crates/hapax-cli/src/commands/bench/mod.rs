@@ -78,10 +78,17 @@ impl Bench {
             1 => Builder::new_current_thread().enable_all().build(),
             _ => Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
         };
-        runtime.map_err(|error| Failure::new(Exit::Bug, "command.internal", format!("no runtime could be made: {error}")))
+        runtime.map_err(|error| {
+            Failure::new(Exit::Bug, "command.internal", format!("no runtime could be made: {error}"))
+        })
     }
 
-    async fn measure(&self, context: &Context, settings: &Settings, url: &BackendUrl) -> Result<Exit, Failure> {
+    async fn measure(
+        &self,
+        context: &Context,
+        settings: &Settings,
+        url: &BackendUrl,
+    ) -> Result<Exit, Failure> {
         let output = &context.output;
         let hapax = store::open(settings, Sharing::Unneeded).await?;
         let (sync, fdatasync_us) = (persistence(url), disk::sync_us(url));

@@ -130,7 +130,9 @@ impl Work {
         let (name, kind, ttl) = (reserve.name, Kind::Done, span(ttl)?);
         match self.store.complete(&Complete { name, token, fingerprint, kind, receipt, ttl }).await? {
             Completed::Stored => Ok(()),
-            other => Err(Failure::new(Exit::Bug, "command.internal", format!("a completion ended as {other:?}"))),
+            other => {
+                Err(Failure::new(Exit::Bug, "command.internal", format!("a completion ended as {other:?}")))
+            }
         }
     }
 

@@ -91,7 +91,11 @@ impl ListKeys {
             output.list(COLUMNS, &rows);
         }
         if let (true, Some((scope, key))) = (more, &request.after) {
-            let scope = if scope.as_str() == "once" { String::new() } else { format!(" --scope {}", text::quoted(scope.as_str())) };
+            let scope = if scope.as_str() == "once" {
+                String::new()
+            } else {
+                format!(" --scope {}", text::quoted(scope.as_str()))
+            };
             output.note(&format!("there may be more: --after {}{scope}", text::quoted(key.as_str())));
         }
         Ok(Exit::Done)

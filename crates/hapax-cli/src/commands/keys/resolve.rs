@@ -55,7 +55,9 @@ impl Resolve {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let receipt = self.receipt()?;
         let version = match &self.version {
-            Some(text) => Some(text.parse::<Version>().map_err(|error| Failure::usage(format!("--version: {error}")))?),
+            Some(text) => {
+                Some(text.parse::<Version>().map_err(|error| Failure::usage(format!("--version: {error}")))?)
+            }
             None => None,
         };
         let ttl = Span::new(self.ttl).map_err(|error| Failure::usage(format!("--ttl: {error}")))?;
@@ -82,7 +84,8 @@ impl Resolve {
         let receipt = match (self.target.scope.as_str(), json) {
             ("once", json) => {
                 let run = Run::of_person(json.unwrap_or("{}"));
-                let run = run.map_err(|reason| Failure::input(format!("--receipt cannot be used: {reason}")))?;
+                let run =
+                    run.map_err(|reason| Failure::input(format!("--receipt cannot be used: {reason}")))?;
                 run.encode().map_err(|error| Failure::input(format!("--receipt cannot be used: {error}")))?
             }
             (_, Some(json)) => {
@@ -92,7 +95,9 @@ impl Resolve {
             }
             (scope, None) => {
                 let message = format!("--as done needs --receipt in the scope {}", crate::text::shown(scope));
-                return Err(Failure::usage(message).help("give the value that the program would have kept, as JSON"));
+                return Err(
+                    Failure::usage(message).help("give the value that the program would have kept, as JSON")
+                );
             }
         };
         Ok(Some(receipt))

@@ -62,12 +62,19 @@ EXAMPLES:
   hapax once backup --every 1d -- ./backup.sh          once a day, however often cron calls
   hapax once charge:o-17 --wait 2m -- ./charge o-17    waits for a call in flight
   hapax once import --timeout 1h --keep-failures -- ./import.sh
-  hapax once etl --fingerprint none -- ./etl \"$RANDOM\"  whatever the arguments are
+  hapax once etl --fingerprint none -- ./etl \"$RANDOM\" whatever the arguments are
   hapax once sync --json -- ./sync.sh | jq .outcome
 
-EXIT CODES: that of the command, also when it is replayed; 65 the key was used for another command; 69 the store failed,
-nothing was run; 75 a call is in flight; 76 the outcome is unknown; 79 the lease was lost; 124 --timeout ran out;
-126, 127 the command could not be executed, was not found. --json tells them apart from the command's own.")]
+EXIT CODES:
+  that of the command, also when it is replayed; 128+N where signal N ended it
+  65        the key was used for another command
+  69        the store failed, nothing was run
+  75        a call under the key is in flight
+  76        the outcome is unknown
+  79        the lease was lost
+  124       --timeout ran out
+  126, 127  the command could not be executed, was not found
+  --json tells them apart from the command's own")]
 pub(crate) struct Once {
     #[command(flatten)]
     key: KeyArg,

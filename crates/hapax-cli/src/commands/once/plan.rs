@@ -109,7 +109,10 @@ mod tests {
         let fingerprint = |args: &[&str]| plan(args).unwrap().fingerprint;
         assert_eq!(fingerprint(&["k", "--", "echo", "a b"]), stable_hash(&["echo", "a b"]).unwrap());
         assert_ne!(fingerprint(&["k", "--", "echo", "a b"]), fingerprint(&["k", "--", "echo", "a", "b"]));
-        assert_eq!(fingerprint(&["k", "--fingerprint", "v1", "--", "a"]), fingerprint(&["k", "--fingerprint", "v1", "--", "b"]));
+        assert_eq!(
+            fingerprint(&["k", "--fingerprint", "v1", "--", "a"]),
+            fingerprint(&["k", "--fingerprint", "v1", "--", "b"])
+        );
         assert_eq!(fingerprint(&["k", "--fingerprint", "none", "--", "a"]), Fingerprint::ANY);
     }
 
@@ -124,7 +127,9 @@ mod tests {
     #[test]
     fn a_window_becomes_part_of_the_key() {
         let at = |days: i64, ms: i64| {
-            plan_at(&["backup", "--every", "1d", "--", "x"], Timestamp::from_millis(days * DAY + ms)).unwrap().key
+            plan_at(&["backup", "--every", "1d", "--", "x"], Timestamp::from_millis(days * DAY + ms))
+                .unwrap()
+                .key
         };
         assert_eq!(at(20_454, 0), "backup@1d#20454");
         assert_eq!(at(20_454, DAY - 1), at(20_454, 0));

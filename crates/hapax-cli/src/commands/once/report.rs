@@ -79,7 +79,8 @@ impl Report {
             127 => "command.not_found",
             _ => "command.not_executable",
         };
-        let failure = Failure::new(Exit::Command(not_started.code), code, &not_started.reason).help("the key is free");
+        let failure =
+            Failure::new(Exit::Command(not_started.code), code, &not_started.reason).help("the key is free");
         Self::refused(Outcome::NotStarted, failure)
     }
 
@@ -110,7 +111,10 @@ impl Report {
     pub(super) fn replayed(record: &Record) -> Self {
         let report = match &record.state {
             RecordState::Settled { kind: Kind::Done, receipt, .. } => match Run::decode(receipt) {
-                Ok(run) => Self { run: Some(run.clone()), ..Self::new(Outcome::Replayed, Exit::Command(run.exit_code)) },
+                Ok(run) => Self {
+                    run: Some(run.clone()),
+                    ..Self::new(Outcome::Replayed, Exit::Command(run.exit_code))
+                },
                 Err(error) => {
                     let message = "the command has run, and what is kept of it cannot be read";
                     let failure = Failure::new(Exit::Unknown, "idempotency.unreadable", message);
@@ -126,7 +130,9 @@ impl Report {
                         format!("it was ended around {} at {at}", name_of(i32::from(code) - 128))
                     }
                     Some((receipt::Ended::TimedOut, _)) => format!("it was ended by its --timeout at {at}"),
-                    Some((receipt::Ended::LeaseLost, _)) => format!("its lease was lost at {at}, so it was ended"),
+                    Some((receipt::Ended::LeaseLost, _)) => {
+                        format!("its lease was lost at {at}, so it was ended")
+                    }
                     None => format!("the call was broken off at {at}"),
                 };
                 let code = Some("idempotency.unknown");
@@ -168,7 +174,7 @@ impl Report {
         let flags = store::flags(&context.settings);
         let settle = || {
             let key = text::quoted(plan.name.key());
-            format!("hapax keys resolve {key} --as done (or --as failed, to let it run again){flags}")
+            format!("hapax keys resolve {key} --as done{flags} (or --as failed, to let it run again)")
         };
         match (self.outcome, &self.failure, &self.unknown) {
             (Outcome::InFlight, Some(failure), _) => {

@@ -37,7 +37,8 @@ pub(super) struct Verdict {
 
 impl Verdict {
     pub(super) fn of(exit: ChildExit, by: Option<EndedBy>, passed_on: Option<i32>, rules: &Rules) -> Self {
-        let unknown = |exit: Exit, ended, why| Self { fate: Fate::Kept(Kind::Unknown), exit: exit.code(), ended, why };
+        let unknown =
+            |exit: Exit, ended, why| Self { fate: Fate::Kept(Kind::Unknown), exit: exit.code(), ended, why };
         let exited = |fate, exit| Self { fate, exit, ended: receipt::Ended::Exited, why: String::new() };
         // Whatever it then exited with.
         match by {
@@ -88,7 +89,12 @@ mod tests {
     const DONE: Fate = Fate::Kept(Kind::Done);
     const UNKNOWN: Fate = Fate::Kept(Kind::Unknown);
 
-    fn verdict(exit: ChildExit, by: Option<EndedBy>, passed_on: Option<i32>, keep_failures: bool) -> (Fate, u8) {
+    fn verdict(
+        exit: ChildExit,
+        by: Option<EndedBy>,
+        passed_on: Option<i32>,
+        keep_failures: bool,
+    ) -> (Fate, u8) {
         let rules = Rules { unknown_exit: vec![76, 5], keep_failures };
         let verdict = Verdict::of(exit, by, passed_on, &rules);
         (verdict.fate, verdict.exit)

@@ -22,7 +22,7 @@ use std::{
 };
 
 /// So much is gathered before it is written, while there is more to come.
-const BUFFER: usize = 64 * 1024;
+const BUFFER: usize = 24 * 1024;
 /// So many messages are spelled out on stderr.
 const MOST_SHOWN: u64 = 100;
 
@@ -42,7 +42,7 @@ pub(super) struct Report<'a> {
 impl<'a> Report<'a> {
     pub(super) fn new(output: &'a Output, progress: &'a Progress, skips_invalid: bool) -> Self {
         let codes = hapax::codes().into_iter().map(|info| (info.code, info)).collect();
-        let (buffer, explained) = (Vec::new(), HashSet::new());
+        let (buffer, explained) = (Vec::with_capacity(BUFFER * 2), HashSet::new());
         Self { output, progress, skips_invalid, buffer, shown: 0, hidden: 0, codes, explained }
     }
 

@@ -16,8 +16,8 @@ use std::{
 };
 
 /// A batch ends with either: enough to be worth the way to another thread, little enough to be forgotten.
-const ENTRIES: usize = 256;
-const BYTES: usize = 128 * 1024;
+const ENTRIES: usize = 64;
+const BYTES: usize = 24 * 1024;
 /// More threads than this gain nothing: the store is slower.
 const MOST_THREADS: usize = 4;
 
@@ -46,7 +46,9 @@ enum Owned {
 
 impl<'s> Batch<'s> {
     fn new(source: &'s Source, file: usize, first: u64) -> Self {
-        Self { source, file, first, bytes: Vec::new(), entries: Vec::new(), missing: Vec::new() }
+        // At once: a buffer that grows step by step leaves holes of every size behind.
+        let (bytes, entries) = (Vec::with_capacity(BYTES + BYTES / 4), Vec::with_capacity(ENTRIES));
+        Self { source, file, first, bytes, entries, missing: Vec::new() }
     }
 
     fn push(&mut self, at: At, entry: Entry<'_>, mark: Option<Mark>) {

@@ -5,8 +5,10 @@ use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use tempfile::SpooledTempFile;
 
 const LENGTH: usize = 17;
-/// A quarter of a million entries.
-const IN_MEMORY: usize = 4 * 1024 * 1024;
+/// Thirty thousand entries.
+const IN_MEMORY: usize = 512 * 1024;
+
+const BUFFER: usize = 16 * 1024;
 
 /// What is to be done with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ impl Mark {
 
 impl Marking {
     pub(crate) fn new() -> Self {
-        Self(BufWriter::with_capacity(64 * 1024, tempfile::spooled_tempfile(IN_MEMORY)))
+        Self(BufWriter::with_capacity(BUFFER, tempfile::spooled_tempfile(IN_MEMORY)))
     }
 
     pub(crate) fn push(&mut self, mark: Mark) -> io::Result<()> {
@@ -72,7 +74,7 @@ impl Marks {
     /// From the first on.
     pub(crate) fn iter(&mut self) -> io::Result<Marked<'_>> {
         self.0.rewind()?;
-        Ok(Marked(BufReader::with_capacity(64 * 1024, &mut self.0)))
+        Ok(Marked(BufReader::with_capacity(BUFFER, &mut self.0)))
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const BUFFER: usize = 256 * 1024;
+const BUFFER: usize = 32 * 1024;
 /// Standard input.
 const STDIN: &str = "-";
 
