@@ -1,12 +1,14 @@
 //! The rules of a key, checked in every order in which owners, resolvers, crashes and the network can meet.
 //!
-//! The steps are those of `idempotency::machine` themselves. What holds is stated in `world.rs`: it holds with the rules
+//! The steps are those of `idempotency::machine` themselves. What holds is stated in `statements.rs`: it holds with the rules
 //! as they are, and fails as soon as one of them is left out (`rules.rs`), so each of them is needed.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "model/rules.rs"]
 mod rules;
+#[path = "model/statements.rs"]
+mod statements;
 #[path = "model/world.rs"]
 mod world;
 
@@ -42,21 +44,19 @@ fn is_needed(without: Without, for_statement: &str) {
     let failures = |spine: Spine| {
         let checker = spine.checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
         let mut found = checker.discoveries();
-        found.retain(|name, _| world::must_hold(name));
-        for (name, path) in &found {
-            println!("without {without:?} it is not so that {name}: {:#?}", path.clone().into_actions());
-        }
-        found.into_keys().collect::<Vec<_>>()
+        found.retain(|name, _| statements::must_hold(name));
+        found.into_iter().map(|(name, path)| (name, path.into_actions())).collect::<Vec<_>>()
     };
     let found = spines(without, false).into_iter().map(failures).find(|found| !found.is_empty());
-    assert!(found.is_some_and(|found| found.contains(&for_statement)), "{without:?} is not needed");
+    let found = found.unwrap_or_default();
+    assert!(found.iter().any(|(name, _)| *name == for_statement), "without {without:?} there is {found:#?}");
 }
 
 macro_rules! needed {
     ($($test:ident: $without:ident for $statement:ident;)+) => {
         $(#[test]
         fn $test() {
-            is_needed(Without::$without, world::$statement);
+            is_needed(Without::$without, statements::$statement);
         })+
     };
 }

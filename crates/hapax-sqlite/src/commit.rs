@@ -21,7 +21,7 @@ use std::{
 
 /// After so many pages of its own the writer writes the log back, between two commits. Left to itself, SQLite would do
 /// it within a commit, from 1,000 pages on, and the commit's callers would wait for two more syncs.
-const CHECKPOINT_PAGES: usize = 4_000;
+const CHECKPOINT_PAGES: usize = 10_000;
 /// Unless other processes have filled the log: then SQLite does, so that it stays in bounds whoever writes.
 const AUTOCHECKPOINT_PAGES: i32 = 16_000;
 /// About what a step writes beside its receipt: the page of its row, and now and then a neighbour.
@@ -29,8 +29,15 @@ const PAGES_OF_A_STEP: usize = 2;
 const PAGE: usize = 4096;
 /// A larger log is written back when the store closes: the next process would else read all of it first.
 const LARGE_LOG: u64 = 1024 * 1024;
-/// Every so many steps, a few rows are looked at, and removed when they are over.
-const SWEEP_EVERY: u32 = 64;
+/// Every so many steps as many rows are looked at, and removed when they are over. A key takes two steps and adds one
+/// row, so twice as many are looked at as are added.
+const SWEEP: u32 = 128;
+
+/// Takes the lock of writers at once: a batch that found it taken later would have to be run again.
+const FOR_BATCH: &str = "BEGIN IMMEDIATE";
+/// Takes the lock with the first change, so a step that changes nothing takes none. If another process has committed
+/// since the first look, SQLite refuses the change, as it does when another process holds the lock.
+const FOR_ONE: &str = "BEGIN";
 
 pub(crate) struct Committer {
     conn: Connection,
@@ -41,6 +48,10 @@ pub(crate) struct Committer {
     until_sweep: u32,
     /// Pages since the last checkpoint, about.
     written: usize,
+    /// How many rows the connection had changed when the open transaction began.
+    changes: u64,
+    /// Whether the last step taken alone changed nothing.
+    replays: bool,
 }
 
 /// Why a transaction did not begin.
@@ -67,8 +78,10 @@ impl Committer {
             clock,
             commits: Arc::default(),
             // Short-lived processes get their share of the sweeping too.
-            until_sweep: random(SWEEP_EVERY),
+            until_sweep: random(SWEEP),
             written: 0,
+            changes: 0,
+            replays: true,
         })
     }
 
@@ -76,32 +89,37 @@ impl Committer {
         Arc::clone(&self.commits)
     }
 
+    /// Begins the transaction of a batch.
     pub(crate) fn begin(&mut self) -> Result<(), Start> {
-        // Left open only by a panic.
-        self.roll_back();
-        // At once for writing: a transaction that starts by reading and is then refused the lock must start over.
-        match self.execute("BEGIN IMMEDIATE") {
-            Ok(()) => {}
-            Err(error) if is_busy(&error) => return Err(Start::Busy),
-            Err(error) => return Err(Start::Failed(self.failure(error))),
-        }
-        schema::may_write(&self.conn, &self.place.path).map_err(|refusal| {
-            self.roll_back();
-            Start::Failed(match refusal {
-                Refusal::Sqlite(error) => self.failure(error),
-                Refusal::Failure(failure) => failure,
-            })
-        })
+        self.begin_as(FOR_BATCH)
     }
 
-    /// The open transaction. Its moment is read inside it, so that the order of moments is that of commits.
+    fn begin_as(&mut self, how: &str) -> Result<(), Start> {
+        // Left open only by a panic.
+        self.roll_back();
+        let begun = self.execute(how).map_err(Refusal::from);
+        begun.and_then(|()| schema::may_write(&self.conn, &self.place.path)).map_err(|refusal| {
+            self.roll_back();
+            match refusal {
+                Refusal::Sqlite(error) if is_busy(&error) => Start::Busy,
+                Refusal::Sqlite(error) => Start::Failed(self.failure(error)),
+                Refusal::Failure(failure) => Start::Failed(failure),
+            }
+        })?;
+        self.changes = self.conn.total_changes();
+        Ok(())
+    }
+
+    /// The open transaction. Its moment is read after it has seen the database, so that the order of moments is that
+    /// of commits.
     pub(crate) fn tx(&self) -> Moment<'_> {
         Moment { conn: &self.conn, now: self.clock.read(), boot_id: &self.boot_id }
     }
 
     /// Commits so many steps, with receipts of so many bytes.
     pub(crate) fn commit(&mut self, steps: usize, bytes: usize) -> Result<(), Failure> {
-        if let Err(error) = self.sweep(steps) {
+        let has_changes = self.has_changes();
+        if has_changes && let Err(error) = self.sweep(steps) {
             if self.conn.is_autocommit() {
                 return Err(self.failure(error));
             }
@@ -110,8 +128,10 @@ impl Committer {
         }
         match self.execute("COMMIT") {
             Ok(()) => {
-                self.written += steps * PAGES_OF_A_STEP + bytes / PAGE;
-                self.commits.fetch_add(1, Ordering::Relaxed);
+                if has_changes {
+                    self.written += steps * PAGES_OF_A_STEP + bytes / PAGE;
+                    self.commits.fetch_add(1, Ordering::Relaxed);
+                }
                 Ok(())
             }
             Err(error) => {
@@ -130,24 +150,35 @@ impl Committer {
         }
     }
 
-    /// One step: without a transaction where nothing is to be written, else in one of its own.
+    fn has_changes(&self) -> bool {
+        self.conn.total_changes() != self.changes
+    }
+
+    /// One step in a transaction of its own.
     pub(crate) fn alone<S: Step>(&mut self, step: &S) -> Run<S::Answer> {
-        match step.look(&self.tx()) {
-            Ok(None) => {}
-            Ok(Some(answer)) => return Run::Done(Ok(answer)),
-            Err(error) if is_busy(&error) => return Run::Busy,
-            Err(error) => return Run::Done(Err(self.failure(error).error(S::OP))),
+        // Replays tend to come in a row, and without a transaction they cost least.
+        if self.replays {
+            match step.look(&self.tx()) {
+                Ok(None) => {}
+                Ok(Some(answer)) => return Run::Done(Ok(answer)),
+                Err(error) if is_busy(&error) => return Run::Busy,
+                Err(error) => return Run::Done(Err(self.failure(error).error(S::OP))),
+            }
         }
-        match self.begin() {
+        match self.begin_as(FOR_ONE) {
             Ok(()) => {}
             Err(Start::Busy) => return Run::Busy,
             Err(Start::Failed(failure)) => return Run::Done(Err(failure.error(S::OP))),
         }
         let taken = step.take(&self.tx());
+        self.replays = !self.has_changes();
         let done = match taken {
             Ok(answer) => self.commit(1, step.bytes()).map(|()| answer),
             Err(error) => {
                 self.roll_back();
+                if is_busy(&error) {
+                    return Run::Busy;
+                }
                 Err(self.failure(error))
             }
         };
@@ -175,16 +206,15 @@ impl Committer {
         }
     }
 
-    /// Now and then removes a few rows that are over, so that the file of a long-lived store stays in bounds: each step
-    /// adds one row at most, and two are looked at for it.
+    /// Now and then removes a few rows that are over, so that the file of a long-lived store stays in bounds.
     fn sweep(&mut self, steps: usize) -> rusqlite::Result<()> {
         let steps = u32::try_from(steps).unwrap_or(u32::MAX);
         if self.until_sweep > steps {
             self.until_sweep -= steps;
             return Ok(());
         }
-        self.until_sweep = SWEEP_EVERY;
-        prune::sweep(&self.tx(), 2 * SWEEP_EVERY as usize)
+        self.until_sweep = SWEEP;
+        prune::sweep(&self.tx(), SWEEP as usize)
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<()> {

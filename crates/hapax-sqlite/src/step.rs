@@ -11,7 +11,7 @@ use hapax_core::{
 };
 use rusqlite::{Connection, OptionalExtension};
 
-/// A connection at one moment: in a transaction where there is something to write.
+/// A connection at one moment: in a transaction where something may be written.
 #[derive(Debug)]
 pub(crate) struct Moment<'a> {
     pub(crate) conn: &'a Connection,

@@ -50,7 +50,7 @@ impl SqliteStore {
         })
     }
 
-    /// How many transactions this store has committed: one carries the steps of many callers.
+    /// How many transactions with changes this store has committed: one carries the steps of many callers.
     pub fn commits(&self) -> u64 {
         self.writer.commits()
     }

@@ -37,8 +37,8 @@ pub use hapax_core::{
     stable_hash,
 };
 pub use hapax_engine::{
-    Answer, Class, Classified, Classify, Closed, Codec, EffectError, EffectExt, Idempotency,
-    IdempotencyError, Json, Judged, KeyState, Lease, Loss, Replay, Run, RunMany, Verdict,
+    Answer, Class, Classified, Classify, Closed, Codec, Detailed, EffectError, EffectExt, Idempotency,
+    IdempotencyError, Json, Judged, KeyState, Lease, Loss, Replay, Resolve, Run, RunMany, Verdict,
 };
 
 /// For authors of stores and of layers.

@@ -55,7 +55,7 @@ fn killed_at_random_moments_it_appends_no_second_line_once_the_receipt_is_stored
         call.wait().unwrap();
         let state = sandbox.state(key);
         match state.as_str() {
-            // The command had not begun, and never will: its gate is closed.
+            // No reservation, or one that is over by now.
             "vacant" => met.before_the_reserve += 1,
             "pending" => {}
             "done" => {
@@ -78,7 +78,7 @@ fn killed_at_random_moments_it_appends_no_second_line_once_the_receipt_is_stored
         let after = lines_of(&file);
         match (state.as_str(), before) {
             ("done", _) => assert_eq!((before, after), (1, 1), "{key}"),
-            ("pending", 1) => {
+            (_, 1) => {
                 met.between_command_and_receipt += 1;
                 assert_eq!(after, 2, "{key}");
             }

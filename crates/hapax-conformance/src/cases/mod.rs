@@ -28,6 +28,6 @@ macro_rules! list {
 use list;
 
 pub(crate) fn entries() -> Vec<Entry> {
-    let areas = [races::CASES, expiry::CASES, model::CASES, faults::CASES].into_iter().flatten().copied();
-    contract::all().chain(areas).collect()
+    let areas = [expiry::CASES, model::CASES, faults::CASES].into_iter().flatten().copied();
+    contract::all().chain(races::all()).chain(areas).collect()
 }

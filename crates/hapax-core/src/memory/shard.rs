@@ -168,7 +168,7 @@ fn end_of(slot: &Slot) -> Option<End> {
 }
 
 /// Takes the next note whose time has come.
-fn due<T: Ord>(notes: &mut BinaryHeap<Note<T>>, now: T) -> Option<(u64, Name)> {
+fn due<T: Ord + Copy>(notes: &mut BinaryHeap<Note<T>>, now: T) -> Option<(u64, Name)> {
     if notes.peek()?.0.0 > now {
         return None;
     }

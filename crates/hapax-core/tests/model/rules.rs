@@ -172,7 +172,7 @@ impl Rules {
         let before = *cell;
         match (self.0, &mut *cell) {
             (Without::SuccessOverOwnUnknown, Cell::Pending { who: holder, late, .. }) if *holder == who => {
-                *late = None
+                *late = None;
             }
             (Without::LateIsKept, Cell::Pending { who: holder, live: true, .. }) if *holder != who => {
                 return Completed::StoredLate;
@@ -187,7 +187,7 @@ impl Rules {
                 Cell::Pending { late: Some(late), .. },
             ) if !first.over => *late = first,
             (Without::SuccessReplaces, Cell::Settled(first), Cell::Settled(now)) if !first.over => {
-                *now = first
+                *now = first;
             }
             _ => {}
         }
@@ -213,7 +213,7 @@ impl Rules {
     fn without_late(self, cell: &mut Cell, by: Who) {
         match cell {
             Cell::Pending { who, late, .. } if *who == by && self.0 == Without::LateIsPromoted => {
-                *late = None
+                *late = None;
             }
             _ => {}
         }
@@ -246,7 +246,7 @@ impl Rules {
     pub(crate) fn drop_unknown(self, cell: &mut Cell, who: Who) -> Dropped {
         match (self.0, &mut *cell) {
             (Without::DropIsChecked, Cell::Pending { who: holder, live: true, late }) if *holder == who => {
-                *late = None
+                *late = None;
             }
             _ => {}
         }

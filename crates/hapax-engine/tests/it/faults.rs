@@ -306,6 +306,22 @@ async fn open_call_still_tells_failed_from_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn open_call_that_is_detached_goes_on_too() {
+    let (world, calls) = (World::new(), Calls::new());
+    world.store.always(Op::Reserve, Fault::Refused);
+    let theirs = calls.clone();
+    let effect = move || async move {
+        theirs.slow(7).await?;
+        tokio::time::sleep(secs(5)).await;
+        theirs.slow(8).await
+    };
+    let call = world.process().run("k", &1, effect).run_when_store_is_down().detached();
+    assert!(tokio::time::timeout(secs(1), call).await.is_err());
+    tokio::time::sleep(secs(5)).await;
+    assert_eq!(calls.ended(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn open_call_does_not_open_for_a_key_in_use() {
     let (world, calls) = (World::new(), Calls::new());
     world.dead_owner("k", hapax_core::stable_hash(&1).unwrap(), LEASE).await;

@@ -129,6 +129,12 @@ async fn loss_is_counted_from_before_the_request() {
     world.store.always(Op::Extend, Fault::Refused);
     let (_, ran) = until_lost(&world, &world.process(), LEASE, secs(3600)).await;
     assert!((secs(54)..=secs(54) + ms(10)).contains(&ran), "lost after {ran:?}");
+
+    let world = World::new();
+    world.store.next(Op::Extend, Fault::AnswersLate(secs(4)));
+    world.store.always(Op::Extend, Fault::Refused);
+    let (_, ran) = until_lost(&world, &world.process(), LEASE, secs(3600)).await;
+    assert!((secs(73)..=secs(74) + ms(10)).contains(&ran), "renewed at 20 s, lost after {ran:?}");
 }
 
 #[tokio::test(start_paused = true)]

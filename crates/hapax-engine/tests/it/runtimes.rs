@@ -207,3 +207,31 @@ fn clock_that_a_test_moves_ends_results_and_leases() {
         assert!(lost.lost.is_some());
     });
 }
+
+#[test]
+fn tasks_of_many_threads_run_each_key_once() {
+    const KEYS: usize = 20;
+    let (idem, app) = (idem(), threads());
+    let counts: Arc<[Calls; KEYS]> = Arc::new(std::array::from_fn(|_| Calls::new()));
+    app.block_on(async {
+        let mut tasks = tokio::task::JoinSet::new();
+        for n in 0..50 * KEYS {
+            let (idem, counts) = (idem.clone(), Arc::clone(&counts));
+            tasks.spawn(async move {
+                let calls = &counts[n % KEYS];
+                let call = idem.run(format!("k{}", n % KEYS), &1, || calls.slow(7)).wait(secs(60));
+                // Some do not wait; those who do get the one result.
+                let call = if n % 7 == 3 { call.wait(secs(0)) } else { call };
+                (n, call.await)
+            });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            match ended.unwrap() {
+                (n, Err(IdempotencyError::InFlight { .. })) => assert_eq!(n % 7, 3),
+                (_, answer) => assert_eq!(answer.unwrap(), Ok(7)),
+            }
+        }
+        assert!(idem.keeper().close(secs(30)).await.is_clean());
+    });
+    assert!(counts.iter().all(|calls| (calls.begun(), calls.ended()) == (1, 1)), "{counts:?}");
+}

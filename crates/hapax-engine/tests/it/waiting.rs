@@ -2,7 +2,7 @@
 
 use crate::support::{Broken, Calls, Fault, LEASE, Op, State, World, ms, secs};
 use futures_util::future::join_all;
-use hapax_core::{Clock, Coded, stable_hash};
+use hapax_core::{Clock, Coded, idempotency::IdempotencyStore, stable_hash};
 use hapax_engine::{Idempotency, IdempotencyError};
 use std::{convert::Infallible, time::Duration};
 
@@ -164,6 +164,21 @@ async fn another_request_does_not_wait() {
     let other = world.process().run("k", &2, || calls.slow(8)).wait(secs(30));
     assert_eq!(other.await.unwrap_err().code(), "idempotency.key_reused");
     owner.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_that_finds_the_result_of_another_request_is_refused() {
+    let (world, calls) = (World::new(), Calls::new());
+    let fingerprint = stable_hash(&1).unwrap();
+    let (token, other) = (world.dead_owner("k", fingerprint, LEASE).await, world.process());
+    let name = other.name("k").unwrap();
+    let (answer, ()) = tokio::join!(waiter(&world.process(), &calls, secs(30)), async {
+        tokio::time::sleep(secs(1)).await;
+        // Between two looks of the waiter the owner fails, and another request takes the key.
+        let _ = world.store.inner().release(&name, &token).await.unwrap();
+        other.run("k", &2, || calls.effect::<Infallible>(7)).await.unwrap().unwrap();
+    });
+    assert_eq!((answer.unwrap_err().code(), calls.begun()), ("idempotency.key_reused", 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,14 +37,20 @@ pub(super) struct Resolve {
     /// Whether they went
     #[arg(long = "as", value_name = "VERDICT")]
     verdict: Verdict,
-    /// What is known of a mail that went: message_id, provider, provider_id, response, accepted; each may be left out
-    #[arg(long, value_name = "JSON")]
+    #[arg(
+        long,
+        value_name = "JSON",
+        help = "What is known of a mail that went: message_id, provider, provider_id, response, accepted; each may be left out"
+    )]
     receipt: Option<String>,
     /// Only if the key still has this version, as `keys get` showed it
     #[arg(long, value_name = "V")]
     version: Option<Version>,
-    /// Keys of a rehearsal: the file:DIR or stub: that it was sent via
-    #[arg(long, value_name = "URL")]
+    #[arg(
+        long,
+        value_name = "URL",
+        help = "Keys of a rehearsal: the file:DIR or stub: that it was sent via"
+    )]
     via: Option<String>,
     /// How long the receipt answers
     #[arg(long, value_name = "DUR", default_value = "24h", value_parser = duration::parse_positive)]
@@ -86,7 +92,9 @@ impl Resolve {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let receipt = self.receipt()?;
         if self.version.is_some() && self.keys.len() > 1 {
-            return Err(Failure::usage("--version is that of one key").help("give one key, or leave --version out"));
+            return Err(
+                Failure::usage("--version is that of one key").help("give one key, or leave --version out")
+            );
         }
         let scope = match &self.via {
             Some(url) => Target::parse(url)?.scope(),

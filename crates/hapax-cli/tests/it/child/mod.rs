@@ -7,9 +7,9 @@ mod product;
 mod driver;
 mod ends;
 mod leases;
-mod processes;
+pub(crate) mod processes;
 mod streams;
-mod terminal;
+pub(crate) mod terminal;
 
 use product::{Ended, Input, LeaseState, NotStarted, Output, Spec};
 use std::time::Duration;

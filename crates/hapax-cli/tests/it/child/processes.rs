@@ -4,22 +4,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{fs, path::Path};
 
 /// Sends a signal to one process.
-pub(super) fn signal(pid: i32, signal: Signal) {
+pub(crate) fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
 /// Whether a process runs: a zombie does not.
-pub(super) fn is_alive(pid: i32) -> bool {
+pub(crate) fn is_alive(pid: i32) -> bool {
     state(pid).is_some_and(|state| state != 'Z' && state != 'X')
 }
 
 /// The letter that `ps` shows.
-pub(super) fn state(pid: i32) -> Option<char> {
+pub(crate) fn state(pid: i32) -> Option<char> {
     state_in(&format!("/proc/{pid}/stat"))
 }
 
 /// Whether a process is stopped: its parent is told when the last of its threads is.
-pub(super) fn is_stopped(pid: i32) -> bool {
+pub(crate) fn is_stopped(pid: i32) -> bool {
     let Ok(mut threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     threads.all(|thread| state_in(&format!("{}/stat", thread.unwrap().path().display())) == Some('T'))
 }
@@ -29,19 +29,19 @@ fn state_in(stat: &str) -> Option<char> {
 }
 
 /// The group that is in the foreground of the terminal of a process.
-pub(super) fn foreground(pid: i32) -> Option<i32> {
+pub(crate) fn foreground(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(5)?.parse().ok()
 }
 
 /// A line of `/proc/PID/status`.
-pub(super) fn status(pid: i32, name: &str) -> String {
+pub(crate) fn status(pid: i32, name: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned()
 }
 
 /// The children of a process that run, with their command lines.
-pub(super) fn children(parent: i32) -> Vec<(i32, String)> {
+pub(crate) fn children(parent: i32) -> Vec<(i32, String)> {
     let of_parent = |pid: &i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let ppid = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
@@ -51,7 +51,7 @@ pub(super) fn children(parent: i32) -> Vec<(i32, String)> {
 }
 
 /// The processes that have these bytes in their environment, which they hand down to their children.
-pub(super) fn marked(mark: &str) -> Vec<i32> {
+pub(crate) fn marked(mark: &str) -> Vec<i32> {
     let has_mark = |pid: &i32| {
         let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         is_alive(*pid) && environ.windows(mark.len()).any(|window| window == mark.as_bytes())
@@ -60,13 +60,13 @@ pub(super) fn marked(mark: &str) -> Vec<i32> {
 }
 
 /// The guard that a process has started for a group.
-pub(super) fn guard_of(parent: i32, group: i32) -> Option<i32> {
+pub(crate) fn guard_of(parent: i32, group: i32) -> Option<i32> {
     let wanted = format!("__guard {group}");
     children(parent).into_iter().find(|(_, line)| line.contains(&wanted)).map(|(pid, _)| pid)
 }
 
 /// A number that a command writes to a file, once it is there, newline and all.
-pub(super) fn number_in(path: &Path) -> Option<i32> {
+pub(crate) fn number_in(path: &Path) -> Option<i32> {
     fs::read_to_string(path).ok()?.strip_suffix('\n')?.parse().ok()
 }
 
@@ -79,13 +79,13 @@ fn command_line(pid: i32) -> String {
 }
 
 /// Whether it is hapax under a hidden subcommand.
-pub(super) fn is_helper(pid: i32) -> bool {
+pub(crate) fn is_helper(pid: i32) -> bool {
     let line = command_line(pid);
     line.contains(" __exec ") || line.contains(" __guard ")
 }
 
 /// Our descriptors that do not close on `exec`.
-pub(super) fn inheritable() -> Vec<u32> {
+pub(crate) fn inheritable() -> Vec<u32> {
     const CLOEXEC: u32 = 0o2_000_000;
     let fds = fs::read_dir("/proc/self/fdinfo").unwrap();
     let open = |path: &Path| {

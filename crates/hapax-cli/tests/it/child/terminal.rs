@@ -21,14 +21,14 @@ use std::{
 const LONG: Duration = Duration::from_mins(10);
 
 /// A terminal, and a process that leads its session.
-struct Terminal {
+pub(crate) struct Terminal {
     keyboard: File,
     screen: Arc<Mutex<Vec<u8>>>,
     leader: Child,
 }
 
 impl Terminal {
-    fn new(program: &Command) -> Self {
+    pub(crate) fn new(program: &Command) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -55,21 +55,21 @@ impl Terminal {
         Self { keyboard, screen, leader }
     }
 
-    fn shell() -> Self {
+    pub(crate) fn shell() -> Self {
         let mut bash = Command::new("bash");
         bash.args(["--norc", "--noprofile", "-i"]).env("PS1", "$ ").env("TERM", "dumb");
         Self::new(&bash)
     }
 
-    fn types(&self, keys: &str) {
+    pub(crate) fn types(&self, keys: &str) {
         (&self.keyboard).write_all(keys.as_bytes()).unwrap();
     }
 
-    fn enters(&self, line: &str) {
+    pub(crate) fn enters(&self, line: &str) {
         self.types(&format!("{line}\n"));
     }
 
-    fn shows(&self, text: &str) -> bool {
+    pub(crate) fn shows(&self, text: &str) -> bool {
         self.screen.lock().unwrap().windows(text.len()).any(|window| window == text.as_bytes())
     }
 }

@@ -38,7 +38,10 @@ fn line_breaks_in_what_becomes_a_header() {
     refused(with(r#""cc":"c@example.com\r\nd@example.com""#), &["a.jsonl:3: cc: "]);
     refused(with(r#""headers":{"X-A":"b\nBcc: c@example.com"}"#), &["headers.X-A: "]);
     refused(with(r#""headers":{"X-A\nBcc":"b"}"#), &["a.jsonl:3: headers."]);
-    refused(with(r#""attachments":[{"filename":"a\r\nb","base64":""}]"#), &["attachments[0].filename: it holds a line break"]);
+    refused(
+        with(r#""attachments":[{"filename":"a\r\nb","base64":""}]"#),
+        &["attachments[0].filename: it holds a line break"],
+    );
 }
 
 #[test]
@@ -63,15 +66,23 @@ fn fields_of_the_wrong_kind_and_what_is_no_json() {
 
 #[test]
 fn attachments_that_are_not_there() {
-    refused(with(r#""attachments":[{"path":"no-such.pdf"}]"#), &["attachments[0].path: the file does not exist"]);
-    refused(with(r#""attachments":[{"filename":"n","path":"."}]"#), &["attachments[0].path: it is a directory"]);
+    refused(
+        with(r#""attachments":[{"path":"no-such.pdf"}]"#),
+        &["attachments[0].path: the file does not exist"],
+    );
+    refused(
+        with(r#""attachments":[{"filename":"n","path":"."}]"#),
+        &["attachments[0].path: it is a directory"],
+    );
     refused(with(r#""attachments":[{"path":"/dev/null","filename":"n"}]"#), &["it is no regular file"]);
     refused(with(r#""attachments":[{"filename":"n","base64":"%%"}]"#), &["attachments[0].base64: "]);
 }
 
 #[test]
 fn keys_that_are_too_long_or_empty() {
-    let key = |key: &str| format!(r#"{{"from":"a@example.com","to":"b@example.com","text":"","idempotency_key":"{key}"}}"#);
+    let key = |key: &str| {
+        format!(r#"{{"from":"a@example.com","to":"b@example.com","text":"","idempotency_key":"{key}"}}"#)
+    };
     refused(key(&"k".repeat(65_537)), &["idempotency_key: ", "65537 bytes"]);
     refused(key(""), &["idempotency_key: ", "empty"]);
 }
@@ -125,7 +136,8 @@ fn a_bare_number_as_duration_and_other_usage() {
 fn every_bad_line_is_reported_up_to_a_limit_and_counted() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", [lines(10), "{}\n".repeat(250)].concat());
-    let ran = send(&sandbox, &["a.jsonl"]).exits(65).says("250 of 260 messages are not valid").says("and 150 more");
+    let ran =
+        send(&sandbox, &["a.jsonl"]).exits(65).says("250 of 260 messages are not valid").says("and 150 more");
     assert!(ran.stderr.contains("a.jsonl:11: from: ") && ran.stderr.contains("a.jsonl:110: "), "{ran:?}");
     assert!(!ran.stderr.contains("a.jsonl:111: "));
     // For programs, all of them, and then the end.

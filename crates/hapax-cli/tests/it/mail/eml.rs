@@ -15,7 +15,10 @@ fn a_mail_goes_to_whom_its_header_names_and_without_bcc() {
     assert_eq!(object["accepted"], serde_json::json!(["bob@example.com", "eve@example.com"]));
     let sent = mails(&sandbox.path("outbox"));
     assert!(!sent[0].contains("Bcc") && sent[0].contains("\r\n\r\nHello.\r\n"), "{sent:?}");
-    counts(&send(&sandbox, &["a.eml", "--key-template", "{message_id}"]).exits(0), "sent 0, replayed 1, failed 0, unknown 0, in flight 0");
+    counts(
+        &send(&sandbox, &["a.eml", "--key-template", "{message_id}"]).exits(0),
+        "sent 0, replayed 1, failed 0, unknown 0, in flight 0",
+    );
 }
 
 #[test]
@@ -44,7 +47,10 @@ fn a_file_that_is_no_mail_is_refused() {
     sandbox.write("a.eml", "no header here\n");
     sandbox.write("b.eml", MAIL.replace("To: Bob <bob@example.com>\nBcc: eve@example.com\n", ""));
     let ran = send(&sandbox, &["a.eml", "b.eml"]).exits(65).says("2 of 2 messages");
-    assert!(ran.stderr.contains("a.eml: line 1 is no header field") && ran.stderr.contains("b.eml: to: "), "{ran:?}");
+    assert!(
+        ran.stderr.contains("a.eml: line 1 is no header field") && ran.stderr.contains("b.eml: to: "),
+        "{ran:?}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Keys from a template, and keys whose outcome somebody found out.
+#![expect(clippy::indexing_slicing, reason = "tests")]
 
 use super::{counts, line, lines, send};
 use crate::sandbox::Sandbox;
@@ -10,7 +11,9 @@ fn a_key_template_gives_keys_to_lines_that_have_none() {
     let without = r#"{"from":"s@example.com","to":["Ada <ada@EXAMPLE.com>","b@example.com"],"subject":"S","text":"x","metadata":{"run":"7"}}"#;
     sandbox.write("a.jsonl", [without, &line(1)].join("\n"));
     let key = |template: &str| {
-        let objects = send(&sandbox, &["a.jsonl", "--via", "stub:", "--json", "--key-template", template]).exits(0).lines();
+        let objects = send(&sandbox, &["a.jsonl", "--via", "stub:", "--json", "--key-template", template])
+            .exits(0)
+            .lines();
         assert_eq!(objects[1]["key"], "mail:1");
         objects[0]["key"].as_str().unwrap().to_owned()
     };
@@ -19,6 +22,20 @@ fn a_key_template_gives_keys_to_lines_that_have_none() {
     assert_eq!(key("{{{file}}}"), "{a.jsonl}");
     let twice = send(&sandbox, &["a.jsonl", "--via", "stub:", "--key-template", "w:{to}"]).exits(0);
     counts(&twice, "sent 0, replayed 2, failed 0, unknown 0, in flight 0");
+}
+
+#[test]
+fn equal_messages_under_different_keys_are_noticed() {
+    let sandbox = Sandbox::new();
+    let again = lines(3).replace("\"mail:", "\"again:");
+    sandbox.write("a.jsonl", [lines(4), again].concat());
+    let ran = send(&sandbox, &["a.jsonl", "--via", "stub:"])
+        .exits(0)
+        .says("3 messages are equal to an earlier one");
+    counts(&ran, "sent 7, replayed 0, failed 0, unknown 0, in flight 0");
+    // Under the same key they are copies, which nobody has to be told of.
+    sandbox.write("a.jsonl", [lines(4), lines(3)].concat());
+    assert!(!send(&sandbox, &["a.jsonl", "--via", "stub:"]).exits(0).stderr.contains("equal"));
 }
 
 #[test]
@@ -39,10 +56,12 @@ fn unknown(sandbox: &Sandbox, scope: &str, count: usize) {
     runtime.block_on(async {
         let hapax = hapax::connect(format!("sqlite:{}", sandbox.database().display())).await.unwrap();
         let stub = Stub::new();
-        let mailer = Mailer::via(stub.clone()).idempotent(&hapax.idempotency("x")).scope(scope).build().unwrap();
+        let mailer =
+            Mailer::via(stub.clone()).idempotent(&hapax.idempotency("x")).scope(scope).build().unwrap();
         for n in 0..count {
             stub.then(Receipt::unknown("smtp.reply_lost"));
-            let message = Message::from_json_line(&line(n)).unwrap().load(std::path::Path::new(""), None).unwrap();
+            let message =
+                Message::from_json_line(&line(n)).unwrap().load(std::path::Path::new(""), None).unwrap();
             assert!(mailer.send(&message).await.is_unknown());
         }
         assert!(hapax.close().await.is_clean());
@@ -63,7 +82,10 @@ fn a_mail_that_may_have_gone_is_not_sent_again_until_somebody_says_so() {
     let scope = rehearsal(&sandbox);
     unknown(&sandbox, &scope, 2);
     sandbox.write("a.jsonl", lines(3));
-    let ran = send(&sandbox, &["a.jsonl", "--via", "stub:"]).exits(76).says("it may have been sent").says("smtp.reply_lost");
+    let ran = send(&sandbox, &["a.jsonl", "--via", "stub:"])
+        .exits(76)
+        .says("it may have been sent")
+        .says("smtp.reply_lost");
     counts(&ran, "sent 1, replayed 0, failed 0, unknown 2, in flight 0");
     let object = &send(&sandbox, &["a.jsonl", "--via", "stub:", "--json"]).exits(76).lines()[0];
     assert_eq!(object["outcome"], "failed");
@@ -82,15 +104,21 @@ fn several_keys_are_settled_each_by_itself() {
     let sandbox = Sandbox::new();
     unknown(&sandbox, "mail", 3);
     let receipt = r#"{"provider_id":"q1","accepted":["user0@example.com"]}"#;
-    let args = ["mail", "resolve", "mail:0", "mail:9", "mail:2", "--as", "done", "--receipt", receipt, "--json"];
+    let args =
+        ["mail", "resolve", "mail:0", "mail:9", "mail:2", "--as", "done", "--receipt", receipt, "--json"];
     let ran = sandbox.hapax(&args).exits(65);
     let objects = ran.lines();
     assert_eq!(objects[0]["state"], "done");
     assert_eq!(objects[0]["receipt"]["provider_id"], "q1");
     assert_eq!(objects[1]["key"], "mail:2");
     assert_eq!(objects[2]["error"]["code"], "idempotency.changed");
-    let now = |key: &str| sandbox.hapax(&["keys", "get", key, "--scope", "mail", "--json"]).exits(0).json()["state"].clone();
-    assert_eq!((now("mail:0"), now("mail:1"), now("mail:2")), ("done".into(), "unknown".into(), "done".into()));
+    let now = |key: &str| {
+        sandbox.hapax(&["keys", "get", key, "--scope", "mail", "--json"]).exits(0).json()["state"].clone()
+    };
+    assert_eq!(
+        (now("mail:0"), now("mail:1"), now("mail:2")),
+        ("done".into(), "unknown".into(), "done".into())
+    );
 }
 
 #[test]
@@ -100,7 +128,8 @@ fn a_verdict_for_another_version_writes_nothing() {
     let shown = sandbox.hapax(&["keys", "get", "mail:0", "--scope", "mail", "--json"]).exits(0).json();
     let version = shown["version"].as_str().unwrap();
     let other = version.chars().rev().collect::<String>();
-    let resolve = |version: &str| sandbox.hapax(&["mail", "resolve", "mail:0", "--as", "failed", "--version", version]);
+    let resolve =
+        |version: &str| sandbox.hapax(&["mail", "resolve", "mail:0", "--as", "failed", "--version", version]);
     resolve(&other).exits(65);
     resolve(version).exits(0);
     resolve(version).exits(65);

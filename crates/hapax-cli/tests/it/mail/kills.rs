@@ -40,6 +40,9 @@ fn killed_at_random_moments_it_sends_each_message_once_and_none_is_missing() {
     let ran = end(sandbox.command(&args).spawn().unwrap()).exits(0);
     assert!(ran.stderr.ends_with("failed 0, unknown 0, in flight 0\n"), "{ran:?}");
     assert_eq!(recipients(&sandbox.path("outbox")).len(), messages);
-    super::counts(&send(&sandbox, &["a.jsonl"]).exits(0), &format!("sent 0, replayed {messages}, failed 0, unknown 0, in flight 0"));
+    super::counts(
+        &send(&sandbox, &["a.jsonl"]).exits(0),
+        &format!("sent 0, replayed {messages}, failed 0, unknown 0, in flight 0"),
+    );
     println!("{met} of {kills} kills met a run at work; before the last run {seen} of {messages} were sent");
 }

@@ -41,7 +41,8 @@ fn send(sandbox: &Sandbox, args: &[&str]) -> Ran {
 
 /// The same, with that on its standard input.
 fn send_stdin(sandbox: &Sandbox, args: &[&str], stdin: &[u8]) -> Ran {
-    let mut child = sandbox.command(&[&["mail", "send"], args].concat()).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        sandbox.command(&[&["mail", "send"], args].concat()).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(stdin).unwrap();
     end(child)
 }

@@ -24,7 +24,10 @@ fn a_signal_ends_the_run_in_order_and_the_next_one_sends_the_rest_at_once() {
     for (which, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let sandbox = Sandbox::new();
         sandbox.write("a.jsonl", lines(300));
-        let run = sandbox.command(&["mail", "send", "a.jsonl", "--rate", "20/s", "--lease", "10m"]).spawn().unwrap();
+        let run = sandbox
+            .command(&["mail", "send", "a.jsonl", "--rate", "20/s", "--lease", "10m"])
+            .spawn()
+            .unwrap();
         until("some are sent", || mails(&sandbox.path("outbox")).len() > 2);
         signal(&run, which);
         let ran = end(run).exits(code);
@@ -100,7 +103,8 @@ fn what_a_dead_run_holds_is_waited_for_and_sent() {
 fn two_runs_at_a_time_send_each_message_once() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", lines(400));
-    let run = || sandbox.command(&["mail", "send", "a.jsonl", "--wait", "50s", "--lease", "5s"]).spawn().unwrap();
+    let run =
+        || sandbox.command(&["mail", "send", "a.jsonl", "--wait", "50s", "--lease", "5s"]).spawn().unwrap();
     let (one, two) = (run(), run());
     let (one, two) = (end(one).exits(0), end(two).exits(0));
     let sent = count(&one.stderr, "sent") + count(&two.stderr, "sent");

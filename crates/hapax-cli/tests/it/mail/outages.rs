@@ -23,7 +23,10 @@ fn large(n: usize) -> String {
 fn a_mail_for_which_there_is_no_room_fails_and_is_sent_when_there_is() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", format!("{}\n{}\n{}\n", line(0), large(1), line(2)));
-    let ran = send_within(&sandbox, 4096, "a.jsonl --attempts 1").exits(1).says("a.jsonl:2: mail:1: not sent").says("(file.");
+    let ran = send_within(&sandbox, 4096, "a.jsonl --attempts 1")
+        .exits(1)
+        .says("a.jsonl:2: mail:1: not sent")
+        .says("(file.");
     counts(&ran, "sent 2, replayed 0, failed 1, unknown 0, in flight 0");
     assert_eq!(mails(&sandbox.path("outbox")).len(), 2);
     let object = &send_within(&sandbox, 4096, "a.jsonl --attempts 1 --json").exits(1).lines()[1];
@@ -37,14 +40,21 @@ fn a_mail_for_which_there_is_no_room_fails_and_is_sent_when_there_is() {
 fn when_everything_fails_the_rest_is_left_for_the_next_run() {
     let sandbox = Sandbox::new();
     // All of them larger than the limit, which the store stays below.
-    let all: String = (0..180).map(|n| line(n).replace(&format!("Hello {n}."), &"x".repeat(420_000)) + "\n").collect();
+    let all: String =
+        (0..180).map(|n| line(n).replace(&format!("Hello {n}."), &"x".repeat(420_000)) + "\n").collect();
     sandbox.write("a.jsonl", all);
-    let ran = send_within(&sandbox, 800, "a.jsonl --attempts 1").exits(1).says("100 messages in a row failed").says("and");
+    let ran = send_within(&sandbox, 800, "a.jsonl --attempts 1")
+        .exits(1)
+        .says("100 messages in a row failed")
+        .says("and");
     let failed: u32 = ran.stderr.lines().last().unwrap().split(", ").nth(2).unwrap()[7..].parse().unwrap();
     assert!((100..180).contains(&failed), "{failed}");
     assert!(mails(&sandbox.path("outbox")).is_empty());
     sandbox.write("a.jsonl", lines(3));
-    counts(&send(&sandbox, &["a.jsonl", "--wait", "0s"]).exits(0), "sent 3, replayed 0, failed 0, unknown 0, in flight 0");
+    counts(
+        &send(&sandbox, &["a.jsonl", "--wait", "0s"]).exits(0),
+        "sent 3, replayed 0, failed 0, unknown 0, in flight 0",
+    );
 }
 
 #[test]
@@ -61,7 +71,10 @@ fn a_store_that_cannot_be_opened_is_reported_and_nothing_is_sent() {
     sandbox.write("a.jsonl", lines(2));
     sandbox.write("file", "");
     fs::create_dir(sandbox.path("folder")).unwrap();
-    sandbox.write("corrupt.db", "This is no database, but long enough to be looked at as if it were one. ".repeat(100));
+    sandbox.write(
+        "corrupt.db",
+        "This is no database, but long enough to be looked at as if it were one. ".repeat(100),
+    );
     for store in ["sqlite:file/x.db", "sqlite:folder", "sqlite:corrupt.db"] {
         let ran = send(&sandbox, &["a.jsonl", "--store", store]).exits(69);
         assert!(!sandbox.path("outbox").exists(), "{store}: {ran:?}");

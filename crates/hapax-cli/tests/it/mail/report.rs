@@ -41,7 +41,9 @@ fn lines_that_were_skipped_are_no_part_of_it() {
     let again = send(&sandbox, &["a.jsonl", "--only-failed", "report.jsonl"]).exits(0);
     counts(&again, "sent 0, replayed 0, failed 0, unknown 0, in flight 0");
     // Asked for, they are looked at, and still not valid.
-    send(&sandbox, &["a.jsonl", "--only-failed", "report.jsonl", "--failed-too"]).exits(65).says("a.jsonl:2: from: ");
+    send(&sandbox, &["a.jsonl", "--only-failed", "report.jsonl", "--failed-too"])
+        .exits(65)
+        .says("a.jsonl:2: from: ");
 }
 
 #[test]

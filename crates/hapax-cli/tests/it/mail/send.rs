@@ -29,8 +29,22 @@ fn an_object_a_line_comes_in_the_order_of_the_input() {
         assert_eq!(object["accepted"][0], format!("user{n}@example.com"));
     }
     let fields = [
-        "index", "key", "outcome", "replayed", "category", "code", "retryable", "delivery_unknown", "retry_after_ms",
-        "message_id", "provider", "provider_id", "accepted", "rejected", "attempts", "response",
+        "index",
+        "key",
+        "outcome",
+        "replayed",
+        "category",
+        "code",
+        "retryable",
+        "delivery_unknown",
+        "retry_after_ms",
+        "message_id",
+        "provider",
+        "provider_id",
+        "accepted",
+        "rejected",
+        "attempts",
+        "response",
     ];
     let object = objects[0].as_object().unwrap();
     assert!(fields.iter().all(|field| object.contains_key(*field)), "{object:?}");
@@ -77,7 +91,10 @@ fn the_second_of_two_equal_lines_is_answered_by_the_first() {
 fn a_key_of_another_message_is_refused_and_the_rest_is_sent() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", [lines(2), lines(1).replace("Mail 0", "Another")].concat());
-    let ran = send(&sandbox, &["a.jsonl"]).exits(1).says("a.jsonl:3: mail:0: not sent").says("idempotency.key_reused");
+    let ran = send(&sandbox, &["a.jsonl"])
+        .exits(1)
+        .says("a.jsonl:3: mail:0: not sent")
+        .says("idempotency.key_reused");
     counts(&ran, "sent 2, replayed 0, failed 1, unknown 0, in flight 0");
     let objects = send(&sandbox, &["a.jsonl", "--json"]).exits(1).lines();
     assert_eq!(objects[2]["code"], "idempotency.key_reused");
@@ -90,7 +107,10 @@ fn lines_without_a_key_are_sent_as_they_are() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", r#"{"from":"a@example.com","to":"b@example.com","subject":"x","text":"y"}"#);
     for sent in 1..=2 {
-        counts(&send(&sandbox, &["a.jsonl"]).exits(0), "sent 1, replayed 0, failed 0, unknown 0, in flight 0");
+        counts(
+            &send(&sandbox, &["a.jsonl"]).exits(0),
+            "sent 1, replayed 0, failed 0, unknown 0, in flight 0",
+        );
         assert_eq!(mails(&sandbox.path("outbox")).len(), sent);
     }
 }
@@ -100,11 +120,17 @@ fn a_rehearsal_answers_for_no_other_target() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", lines(2));
     for via in ["stub:", "file:one", "file:two"] {
-        counts(&send(&sandbox, &["a.jsonl", "--via", via]).exits(0), "sent 2, replayed 0, failed 0, unknown 0, in flight 0");
+        counts(
+            &send(&sandbox, &["a.jsonl", "--via", via]).exits(0),
+            "sent 2, replayed 0, failed 0, unknown 0, in flight 0",
+        );
     }
     let one = format!("file:{}", sandbox.path("two/../one").display());
     fs::create_dir(sandbox.path("x")).unwrap();
-    counts(&send(&sandbox, &["a.jsonl", "--via", &one]).exits(0), "sent 0, replayed 2, failed 0, unknown 0, in flight 0");
+    counts(
+        &send(&sandbox, &["a.jsonl", "--via", &one]).exits(0),
+        "sent 0, replayed 2, failed 0, unknown 0, in flight 0",
+    );
 }
 
 #[test]
@@ -141,7 +167,8 @@ fn a_dry_run_writes_nothing() {
 fn a_closed_stdout_ends_the_output_and_not_the_work() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", lines(300));
-    let mut child = sandbox.command(&["mail", "send", "a.jsonl", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        sandbox.command(&["mail", "send", "a.jsonl", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let ran = super::end(child).exits(0);
     counts(&ran, "sent 300, replayed 0, failed 0, unknown 0, in flight 0");
@@ -157,7 +184,10 @@ fn attachments_are_read_from_the_folder_of_the_file() {
     sandbox.write("in/a.jsonl", line);
     send(&sandbox, &["in/a.jsonl"]).exits(0);
     let mail = &mails(&sandbox.path("outbox"))[0];
-    assert!(mail.contains("terms.txt") && (mail.contains("The terms.") || mail.contains("VGhlIHRlcm1zLg")), "{mail}");
+    assert!(
+        mail.contains("terms.txt") && (mail.contains("The terms.") || mail.contains("VGhlIHRlcm1zLg")),
+        "{mail}"
+    );
 }
 
 #[test]
@@ -165,7 +195,10 @@ fn other_transports_are_named_as_missing() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", lines(1));
     let ran = send(&sandbox, &["a.jsonl", "--via", "smtp://u:secret@localhost"]).exits(2);
-    assert!(ran.stderr.contains("file:DIR") && ran.stderr.contains("stub:") && !ran.stderr.contains("secret"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("file:DIR") && ran.stderr.contains("stub:") && !ran.stderr.contains("secret"),
+        "{ran:?}"
+    );
     send(&sandbox, &["a.jsonl", "--via", "stub:", "--via", "file:x"]).exits(2);
 }
 

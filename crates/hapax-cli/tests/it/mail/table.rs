@@ -25,7 +25,10 @@ fn a_row_becomes_a_message() {
     assert!(tom.contains("<p>Hello Tom &lt;&amp; ") && tom.contains("Hello Tom <& \"Jerry\"!"), "{tom}");
     assert!(tom.contains("Cc: "), "{tom}");
     assert!(!all.iter().find(|mail| mail.contains("ada@example.com")).unwrap().contains("Cc: "));
-    counts(&send(&sandbox, &["list.csv", "--template", "t.json"]).exits(0), "sent 0, replayed 2, failed 0, unknown 0, in flight 0");
+    counts(
+        &send(&sandbox, &["list.csv", "--template", "t.json"]).exits(0),
+        "sent 0, replayed 2, failed 0, unknown 0, in flight 0",
+    );
 }
 
 #[test]
@@ -33,12 +36,17 @@ fn columns_are_there_for_the_key_template_and_bodies_come_from_files() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("t")).unwrap();
     sandbox.write("t/body.html", "<p>{{ name }}</p>\n");
-    sandbox.write("t/t.json", r#"{"from":"a@example.com","to":"{{ mail }}","subject":"x","html":{"file":"body.html"}}"#);
+    sandbox.write(
+        "t/t.json",
+        r#"{"from":"a@example.com","to":"{{ mail }}","subject":"x","html":{"file":"body.html"}}"#,
+    );
     sandbox.write("list.tsv", "mail\tname\nada@example.com\tAda\n");
     let args = ["list.tsv", "--template", "t/t.json", "--key-template", "w:{name}:{to}", "--json"];
     assert_eq!(send(&sandbox, &args).exits(0).json()["key"], "w:Ada:ada@example.com");
     assert!(mails(&sandbox.path("outbox"))[0].contains("<p>Ada</p>"));
-    send(&sandbox, &["list.tsv", "--template", "t/t.json", "--key-template", "w:{nam}"]).exits(2).says("did you mean `{name}`?");
+    send(&sandbox, &["list.tsv", "--template", "t/t.json", "--key-template", "w:{nam}"])
+        .exits(2)
+        .says("did you mean `{name}`?");
 }
 
 #[test]
@@ -46,7 +54,10 @@ fn a_column_that_is_missing_is_named() {
     let sandbox = Sandbox::new();
     sandbox.write("t.json", TEMPLATE);
     sandbox.write("list.csv", "id,nane,mail,cc\n1,Ada,ada@example.com,\n");
-    send(&sandbox, &["list.csv", "--template", "t.json"]).exits(65).says("`name`").says("did you mean `nane`?");
+    send(&sandbox, &["list.csv", "--template", "t.json"])
+        .exits(65)
+        .says("`name`")
+        .says("did you mean `nane`?");
     sandbox.write("semi.csv", "id;name;mail;cc\n1;Ada;ada@example.com;\n");
     send(&sandbox, &["semi.csv", "--template", "t.json"]).exits(65).says("--delimiter");
     send(&sandbox, &["semi.csv", "--template", "t.json", "--delimiter", ";"]).exits(0);
@@ -76,7 +87,8 @@ fn bad_rows_are_named_with_their_lines_and_nothing_is_sent() {
 #[test]
 fn a_value_cannot_add_fields_or_headers() {
     let sandbox = Sandbox::new();
-    sandbox.write("t.json", r#"{"from":"a@example.com","to":"{{ mail }}","subject":"{{ name }}","text":"x"}"#);
+    sandbox
+        .write("t.json", r#"{"from":"a@example.com","to":"{{ mail }}","subject":"{{ name }}","text":"x"}"#);
     sandbox.write("list.csv", "name,mail\n\"x\"\",\"\"bcc\"\":\"\"evil@example.com\",b@example.com\n");
     send(&sandbox, &["list.csv", "--template", "t.json"]).exits(0);
     let mail = &mails(&sandbox.path("outbox"))[0];

@@ -4,7 +4,7 @@ use super::{BATCHES, MODEL, flaw};
 use crate::plain::Flaw;
 use hapax_core::{
     Name, Now,
-    idempotency::{Entry, List, Page, Pending, Receipt, Record, machine::Slot},
+    idempotency::{Entry, List, Page, Receipt, Record, machine::Slot},
 };
 use std::sync::atomic::{AtomicU8, Ordering};
 

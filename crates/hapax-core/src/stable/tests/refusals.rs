@@ -152,13 +152,14 @@ fn wrappers_and_variants_count_as_levels() {
     assert_eq!(refused(&Entries(vec![(wrapped(10_000), 1)])).reason, NoStableReason::TooDeep);
 
     // How many fit: a variant is an object, and its fields are an array or an object in it.
-    let links: [(usize, fn(Box<Chain>) -> Chain); 3] =
-        [(128, Chain::More), (64, |next| Chain::Two(next, 1)), (64, |next| Chain::Named { next })];
-    for (fit, link) in links {
+    let most = |fit: usize, link: fn(Box<Chain>) -> Chain| {
         let chain = |links| (0..links).fold(Chain::End, |inner, _| link(Box::new(inner)));
         assert!(canonical_json(&chain(fit)).is_ok());
         assert_eq!(refused(&chain(fit + 1)).reason, NoStableReason::TooDeep);
-    }
+    };
+    most(128, Chain::More);
+    most(64, |next| Chain::Two(next, 1));
+    most(64, |next| Chain::Named { next });
 }
 
 #[test]

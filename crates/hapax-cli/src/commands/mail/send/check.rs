@@ -3,9 +3,11 @@
 use super::{
     input::{Batch, Drafter, Known, Mark, Marking, Marks, Problems, Source, in_batches, place},
     selection::Selection,
+    twins::{Hashes, Twins},
 };
 use crate::failure::Failure;
 use std::{
+    hash::RandomState,
     io,
     ops::ControlFlow,
     sync::{
@@ -32,6 +34,8 @@ pub(super) struct Checked {
     pub(super) valid: u64,
     pub(super) invalid: u64,
     pub(super) left_out: u64,
+    /// Equal to an earlier message, under another key.
+    pub(super) twins: u64,
 }
 
 /// An entry that is not valid.
@@ -50,7 +54,7 @@ impl Checked {
 
     /// What the second pass goes by.
     pub(super) fn known(&mut self) -> Result<Known<'_>, Failure> {
-        let marks = self.marks.iter().map_err(|error| not_kept(&error))?;
+        let marks = self.marks.read().map_err(|error| not_kept(&error))?;
         Ok(Known { entries: &self.entries, marks })
     }
 }
@@ -72,8 +76,8 @@ impl Checker {
         let mut marking = Marking::new();
         let mut entries = vec![0; self.sources.len()];
         let (mut valid, mut invalid, mut left_out) = (0, 0, 0);
-        let mut kept = Ok(());
-        let work = |batch: Batch<'_>| self.look(batch);
+        let (mut kept, mut twins, random) = (Ok(()), Twins::default(), RandomState::new());
+        let work = |batch: Batch<'_>| self.look(batch, &random);
         in_batches(&self.sources, None, work, |(file, found)| {
             if let Some(entries) = entries.get_mut(file) {
                 *entries += found.len() as u64;
@@ -87,15 +91,22 @@ impl Checker {
                 if kept.is_ok() {
                     kept = marking.push(looked.mark);
                 }
+                if let Some(hashes) = looked.hashes {
+                    twins.look(hashes);
+                }
                 if let Some(found) = looked.bad {
                     bad(*found);
                 }
             }
             seen(valid + invalid + left_out);
-            if stop.load(Ordering::Relaxed) || kept.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if stop.load(Ordering::Relaxed) || kept.is_err() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
         let marks = kept.and_then(|()| marking.finish()).map_err(|error| not_kept(&error))?;
-        Ok(Checked { entries, marks, valid, invalid, left_out, checker: self })
+        Ok(Checked { entries, marks, valid, invalid, left_out, twins: twins.found, checker: self })
     }
 
     /// What is wrong for a whole file is said once.
@@ -116,26 +127,34 @@ impl Checker {
         Ok(())
     }
 
-    fn look(&self, batch: Batch<'_>) -> (usize, Vec<Looked>) {
+    fn look(&self, batch: Batch<'_>, random: &RandomState) -> (usize, Vec<Looked>) {
         let (source, file) = (batch.source, batch.file);
         let mut found = Vec::new();
         batch.each(|index, at, entry, _| {
             let Some(entry) = entry else { return };
+            let mut hashes = None;
             let checked = self.drafter.draft(entry, at.line, source).and_then(|draft| {
-                if self.selection.as_ref().is_some_and(|selection| !selection.contains(index, draft.key().as_ref())) {
+                hashes = Hashes::of(&draft, random);
+                if self
+                    .selection
+                    .as_ref()
+                    .is_some_and(|selection| !selection.contains(index, draft.key().as_ref()))
+                {
                     return Ok(Mark::LeftOut);
                 }
                 draft.inspect(source).map(Mark::Send)
             });
             found.push(match checked {
-                Ok(mark) => Looked { mark, bad: None },
+                Ok(mark) => Looked { mark, hashes, bad: None },
                 // What an earlier run has not reported as failed is not this run's.
-                Err(_) if self.selection.as_ref().is_some_and(|selection| !selection.contains(index, None)) => {
-                    Looked { mark: Mark::LeftOut, bad: None }
+                Err(_)
+                    if self.selection.as_ref().is_some_and(|selection| !selection.contains(index, None)) =>
+                {
+                    Looked { mark: Mark::LeftOut, hashes: None, bad: None }
                 }
                 Err(problems) => {
                     let bad = Bad { index, place: place(source, at.line), problems };
-                    Looked { mark: Mark::Invalid, bad: Some(Box::new(bad)) }
+                    Looked { mark: Mark::Invalid, hashes: None, bad: Some(Box::new(bad)) }
                 }
             });
         });
@@ -145,5 +164,6 @@ impl Checker {
 
 struct Looked {
     mark: Mark,
+    hashes: Option<Hashes>,
     bad: Option<Box<Bad>>,
 }

@@ -10,7 +10,11 @@ use crate::{failure::Failure, output::Output, size, text};
 use futures_util::{FutureExt, StreamExt, stream::FuturesOrdered};
 use hapax::{
     BoxFuture, Fingerprint, Hapax, Key,
-    core::{Clock, Name, Namespace, Scope, SystemClock, fingerprint::Agreement, idempotency::{Kind, RecordState}},
+    core::{
+        Clock, Name, Namespace, Scope, SystemClock,
+        fingerprint::Agreement,
+        idempotency::{Kind, RecordState},
+    },
     mail::{self, Frozen, InvalidMessage},
 };
 use serde::Serialize;
@@ -73,6 +77,8 @@ struct Planned {
     call: Option<(Key, Fingerprint)>,
 }
 
+type Looked = (Fed, Option<Planned>, Would);
+
 /// Counts of a rehearsal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
@@ -85,7 +91,11 @@ pub(super) struct Counts {
 impl std::fmt::Display for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { send, replay, other, bytes } = self;
-        write!(f, "would send {send} ({}), replay {replay}, neither {other}; nothing was written", size::format(*bytes))
+        write!(
+            f,
+            "would send {send} ({}), replay {replay}, neither {other}; nothing was written",
+            size::format(*bytes)
+        )
     }
 }
 
@@ -98,7 +108,7 @@ pub(super) async fn look(
     report: &mut Report<'_>,
 ) -> Result<Counts, Failure> {
     let mut counts = Counts::default();
-    let mut looks: FuturesOrdered<BoxFuture<'_, Result<(Fed, Option<Planned>, Would), Failure>>> = FuturesOrdered::new();
+    let mut looks: FuturesOrdered<BoxFuture<'_, Result<Looked, Failure>>> = FuturesOrdered::new();
     loop {
         if looks.len() < LOOK_UPS {
             std::future::poll_fn(|cx| feed.poll_ready(cx)).await;
@@ -144,7 +154,7 @@ pub(super) async fn look(
 }
 
 impl LookUp {
-    async fn one(&self, fed: Fed) -> Result<(Fed, Option<Planned>, Would), Failure> {
+    async fn one(&self, fed: Fed) -> Result<Looked, Failure> {
         let planned = match &fed.mail {
             Ok(mail) => plan(mail)?,
             Err(_) => return Ok((fed, None, Would::Skip)),
@@ -154,7 +164,9 @@ impl LookUp {
                 let name = Name::new(&self.namespace, &self.scope, key);
                 let record = hapax.keeper().read(&name).await?;
                 record.map_or(Would::Send, |record| match record.state {
-                    _ if fingerprint.agrees_with(&record.fingerprint) == Agreement::Other => Would::RefuseKeyReused,
+                    _ if fingerprint.agrees_with(&record.fingerprint) == Agreement::Other => {
+                        Would::RefuseKeyReused
+                    }
                     RecordState::Pending => Would::Wait,
                     RecordState::Settled { kind: Kind::Done, .. } => Would::Replay,
                     _ => Would::AnswerUnknown,

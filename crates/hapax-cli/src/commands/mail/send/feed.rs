@@ -140,10 +140,9 @@ fn half_made(checker: &Checker, batch: Batch<'_>) -> Vec<(Slot, Half)> {
             return;
         };
         let half = match (checker.drafter.draft(entry, at.line, source), stamp) {
-            // It was reported as invalid, and is something else now.
-            (Ok(_), None) => Half::Made(Box::new(Err(changed()))),
             (Err(problems), None) => Half::Made(Box::new(Err(problems))),
-            (Err(_), Some(_)) => Half::Made(Box::new(Err(changed()))),
+            // It was reported as invalid, or was not, and is something else now.
+            (Ok(_), None) | (Err(_), Some(_)) => Half::Made(Box::new(Err(changed()))),
             (Ok(draft), Some(stamp)) => {
                 slot.key = draft.key();
                 if draft.has_files() {

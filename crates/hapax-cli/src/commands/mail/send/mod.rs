@@ -21,6 +21,7 @@ mod report;
 mod run;
 mod selection;
 mod tally;
+mod twins;
 mod via;
 
 pub(super) use via::{DELIVERED, Target};
@@ -96,8 +97,12 @@ pub(crate) struct Send {
     /// JSON Lines (- for standard input), .eml, or .csv together with --template
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Where mails go: file:DIR writes one .eml a message, stub: accepts and forgets
-    #[arg(long, value_name = "URL", default_value = "file:outbox")]
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "file:outbox",
+        help = "Where mails go: file:DIR writes one .eml a message, stub: accepts and forgets"
+    )]
     via: Vec<String>,
     /// Makes a message of each row of a CSV file
     #[arg(long, value_name = "FILE")]
@@ -108,9 +113,12 @@ pub(crate) struct Send {
     /// How FILEs are read, where their names do not say so
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// The key of messages that have none: text with {to}, {from}, {subject}, {line}, {file}, {message_id},
-    /// {metadata.NAME}, or the name of a column
-    #[arg(long, value_name = "TEXT")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        help = "The key of messages that have none: text with {to}, {from}, {subject}, {line}, {file}, {message_id}, \
+                {metadata.NAME}, or the name of a column"
+    )]
     key_template: Option<String>,
     /// Sends what is valid, and counts the rest as failed
     #[arg(long)]
@@ -188,6 +196,9 @@ impl Send {
             }
         };
         report.finish();
+        if checked.twins > 0 {
+            progress.aside(|| output::warn(&twins(checked.twins)));
+        }
         if checked.invalid > 0 && !self.skip_invalid {
             progress.finish();
             return Err(invalid(&checked));
@@ -263,9 +274,10 @@ impl Send {
         checked: Checked,
         report: &mut Report<'_>,
     ) -> Result<Exit, Failure> {
-        let hapax = match store::is_missing(&context.settings)? {
-            true => None,
-            false => Some(store::open(&context.settings, Sharing::Needed).await?),
+        let hapax = if store::is_missing(&context.settings)? {
+            None
+        } else {
+            Some(store::open(&context.settings, Sharing::Needed).await?)
         };
         let namespace = Namespace::new(&context.settings.namespace)?;
         let look_up = dry_run::LookUp { hapax, namespace, scope: Scope::new(&target.scope())? };
@@ -292,7 +304,7 @@ impl Send {
         let mailer = self.mailer(hapax, target, &stop)?;
         progress.sending(checked.all());
         let checker = Arc::clone(&checked.checker);
-        let (invalid, left_out) = (checked.invalid, checked.left_out);
+        let (all, invalid, left_out) = (checked.all(), checked.invalid, checked.left_out);
         let mut feed = Feed::start(checked);
         let mut run = Run {
             mailer,
@@ -324,21 +336,41 @@ impl Send {
         }
         if let Some(outage) = stop.outage() {
             let code = outage.code().unwrap_or_default();
-            output::warn(&format!("{} messages in a row failed, the last with {code}: the rest is left for the next run", run::OUTAGE));
+            output::warn(&format!(
+                "{} messages in a row failed, the last with {code}: the rest is left for the next run",
+                run::OUTAGE
+            ));
         }
         if invalid > 0 {
-            context.output.note(&format!("{invalid} messages are not valid and were skipped; they count as failed"));
+            context
+                .output
+                .note(&format!("{invalid} messages are not valid and were skipped; they count as failed"));
         }
         if left_out > 0 {
             context.output.note(&format!("--only-failed left out {left_out} messages"));
         }
-        if let Err(failure) = read {
+        let left = all.saturating_sub(tally.all());
+        if left > 0 && (stop.signal().is_some() || stop.outage().is_some()) {
+            context.output.note(&format!("{left} messages are left: run the same again to send them"));
+        }
+        let read = match read {
+            // Whatever the reason: what was not dealt with must not look as if it were.
+            Ok(()) if left > 0 && stop.signal().is_none() && stop.outage().is_none() => {
+                Err(Failure::new(Exit::Bug, "command.internal", format!("{left} messages were passed over")))
+            }
+            read => read,
+        };
+        if let Err(failure) = &read {
             failure.explain();
         }
         // As it stands: scripts look for it.
         output::stderr_bytes(format!("{tally}\n").as_bytes());
         context.output.end()?;
-        Ok(stop.signal().map_or_else(|| tally.exit(), Exit::Signal))
+        Ok(match (stop.signal(), read) {
+            (Some(signal), _) => Exit::Signal(signal),
+            (None, Err(failure)) => failure.exit,
+            (None, Ok(())) => tally.exit(),
+        })
     }
 
     fn mailer(&self, hapax: &Hapax, target: &Target, stop: &Stop<'_>) -> Result<Mailer, Failure> {
@@ -379,11 +411,19 @@ impl Plan {
         }
         let template = self.template.as_deref().map(Template::load).transpose()?;
         let key_template = self.key_template.as_deref();
-        let key_template = key_template.map(|text| KeyTemplate::parse(text, template.is_some())).transpose()?;
-        let selection = self.only_failed.as_deref().map(|path| Selection::read(path, self.failed_too)).transpose()?;
-        let sources: Result<Vec<_>, _> = self.files.iter().map(|file| Source::open(file, self.opening)).collect();
+        let key_template =
+            key_template.map(|text| KeyTemplate::parse(text, template.is_some())).transpose()?;
+        let selection =
+            self.only_failed.as_deref().map(|path| Selection::read(path, self.failed_too)).transpose()?;
+        let sources: Result<Vec<_>, _> =
+            self.files.iter().map(|file| Source::open(file, self.opening)).collect();
         Ok(Checker { sources: sources?, drafter: Drafter { template, key_template }, selection })
     }
+}
+
+fn twins(found: u64) -> String {
+    let what = if found == 1 { "1 message is".to_owned() } else { format!("{found} messages are") };
+    format!("{what} equal to an earlier one, to the same recipients, and under another key: each is sent")
 }
 
 fn invalid(checked: &Checked) -> Failure {

@@ -83,9 +83,10 @@ mod tests {
 
     #[test]
     fn the_templates_can_be_read() {
-        for template in
-            ["{spinner} checking: {human_pos} messages", "{wide_bar} {human_pos}/{human_len} {per_sec}, {eta} left: {msg}"]
-        {
+        for template in [
+            "{spinner} checking: {human_pos} messages",
+            "{wide_bar} {human_pos}/{human_len} {per_sec}, {eta} left: {msg}",
+        ] {
             assert!(ProgressStyle::with_template(template).is_ok());
         }
     }

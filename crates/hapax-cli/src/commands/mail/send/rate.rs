@@ -13,7 +13,8 @@ impl Rate {
     /// Reads `50/s`, `600/m` or `1000/h`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str = "write 50/s, 600/m or 1000/h";
-        let (number, unit) = text.split_once('/').ok_or_else(|| format!("`{text}` has no unit of time: {FORM}"))?;
+        let (number, unit) =
+            text.split_once('/').ok_or_else(|| format!("`{text}` has no unit of time: {FORM}"))?;
         let per = match unit {
             "s" => Duration::from_secs(1),
             "m" => Duration::from_mins(1),

@@ -108,7 +108,11 @@ impl<'a> Report<'a> {
 
     fn has_room(&mut self) -> bool {
         let room = self.shown < MOST_SHOWN;
-        if room { self.shown += 1 } else { self.hidden += 1 }
+        if room {
+            self.shown += 1
+        } else {
+            self.hidden += 1
+        }
         room
     }
 

@@ -66,7 +66,16 @@ pub(super) struct Stop<'a> {
 impl<'a> Stop<'a> {
     pub(super) fn new(interrupts: &'a mut Interrupts) -> Self {
         let (drain, abort) = (CancellationToken::new(), CancellationToken::new());
-        Self { interrupts, drain, abort, signal: None, at_once: false, deadline: None, in_a_row: 0, outage: None }
+        Self {
+            interrupts,
+            drain,
+            abort,
+            signal: None,
+            at_once: false,
+            deadline: None,
+            in_a_row: 0,
+            outage: None,
+        }
     }
 
     /// The signal that stopped the run.
@@ -87,7 +96,9 @@ impl<'a> Stop<'a> {
     /// Looks whether all goes wrong: then there is nothing to be gained by going on.
     fn watch(&mut self, receipt: &Receipt) {
         match Ending::of(receipt) {
-            Ending::Failed if receipt.failure().is_some_and(|failure| failure.retryable) => self.in_a_row += 1,
+            Ending::Failed if receipt.failure().is_some_and(|failure| failure.retryable) => {
+                self.in_a_row += 1
+            }
             Ending::Sent | Ending::Failed => self.in_a_row = 0,
             _ => {}
         }
@@ -248,7 +259,9 @@ impl Run<'_> {
                     () = self.stop.step() => continue,
                 }
                 match feed.peek() {
-                    Some(Fed { mail: Ok(Mail::Raw(_)) | Err(_), .. }) => sends.extend(feed.pop().map(|fed| self.raw(fed))),
+                    Some(Fed { mail: Ok(Mail::Raw(_)) | Err(_), .. }) => {
+                        sends.extend(feed.pop().map(|fed| self.raw(fed)))
+                    }
                     _ => open = false,
                 }
                 continue;
@@ -262,7 +275,8 @@ impl Run<'_> {
     }
 
     fn raw(&self, Fed { slot, mail }: Fed) -> BoxFuture<'static, (Slot, Receipt)> {
-        let (mailer, context) = (self.mailer.clone(), SendContext::default().with_cancel(self.stop.abort.clone()));
+        let (mailer, context) =
+            (self.mailer.clone(), SendContext::default().with_cancel(self.stop.abort.clone()));
         Box::pin(async move {
             let receipt = match mail {
                 Ok(Mail::Raw(raw)) => mailer.send_raw_with(&raw, &context).await,
@@ -307,13 +321,17 @@ impl Run<'_> {
             let part: Vec<_> = waiting.drain(..waiting.len().min(64)).collect();
             let slots: Vec<_> = part.iter().map(|(slot, _)| slot.clone()).collect();
             let places = Places::default();
-            let (messages, raws): (Vec<_>, Vec<_>) =
-                feed::again(self.checker, &slots).into_iter().partition(|fed| !matches!(fed.mail, Ok(Mail::Raw(_))));
+            let (messages, raws): (Vec<_>, Vec<_>) = feed::again(self.checker, &slots)
+                .into_iter()
+                .partition(|fed| !matches!(fed.mail, Ok(Mail::Raw(_))));
             let messages: Vec<_> = messages.into_iter().filter_map(|fed| place(&places, fed)).collect();
             self.batch(&places, stream::iter(messages)).await;
-            for fed in raws {
-                let (slot, receipt) = self.raw(fed).await;
-                self.receipt(slot, receipt);
+            let mut sends: FuturesOrdered<_> = raws.into_iter().map(|fed| self.raw(fed)).collect();
+            while !sends.is_empty() && !self.stop.at_once {
+                tokio::select! {
+                    Some((slot, receipt)) = sends.next() => self.receipt(slot, receipt),
+                    () = self.stop.step() => {}
+                }
             }
         }
         self.waiting.extend(waiting);

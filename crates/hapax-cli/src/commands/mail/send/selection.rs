@@ -45,12 +45,14 @@ impl Selection {
     /// Reads a report: entries that failed and may fare better, with `permanent` also those that failed for good.
     pub(super) fn read(path: &Path, permanent: bool) -> Result<Self, Failure> {
         let shown = text::shown(&path.display().to_string());
-        let cannot = |error: std::io::Error| Failure::input(format!("the report {shown} cannot be read: {error}"));
+        let cannot =
+            |error: std::io::Error| Failure::input(format!("the report {shown} cannot be read: {error}"));
         Self::from_lines(BufReader::new(File::open(path).map_err(cannot)?), permanent, &shown)
     }
 
     fn from_lines(mut report: impl BufRead, permanent: bool, shown: &str) -> Result<Self, Failure> {
-        let cannot = |error: std::io::Error| Failure::input(format!("the report {shown} cannot be read: {error}"));
+        let cannot =
+            |error: std::io::Error| Failure::input(format!("the report {shown} cannot be read: {error}"));
         let mut keys: HashMap<Digest, Last> = HashMap::new();
         let mut indices: HashMap<u64, Last> = HashMap::new();
         let (mut text, mut number) = (Vec::new(), 0_u64);
@@ -68,7 +70,8 @@ impl Selection {
                 Failure::input(format!("{shown}:{number}: it is no line of a report: {reason}"))
                     .help("a report is what an earlier `hapax mail send --json` printed")
             })?;
-            let again = line.outcome == Some("failed") && !line.delivery_unknown && (line.retryable || permanent);
+            let again =
+                line.outcome == Some("failed") && !line.delivery_unknown && (line.retryable || permanent);
             let last = if again { Last::Again } else { Last::Not };
             // Only those that are sent again are remembered: a long report of successes takes no memory.
             match line.key {

@@ -74,7 +74,10 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sent, replayed, failed, unknown, in_flight } = self;
-        write!(f, "sent {sent}, replayed {replayed}, failed {failed}, unknown {unknown}, in flight {in_flight}")
+        write!(
+            f,
+            "sent {sent}, replayed {replayed}, failed {failed}, unknown {unknown}, in flight {in_flight}"
+        )
     }
 }
 

@@ -31,14 +31,19 @@ pub(crate) enum Target {
 }
 
 /// Schemes of other builds, and what they are.
-const PLANNED: &[&str] = &["smtp", "smtps", "lmtp", "ses", "resend", "postmark", "sendgrid", "mailgun", "brevo"];
+const PLANNED: &[&str] =
+    &["smtp", "smtps", "lmtp", "ses", "resend", "postmark", "sendgrid", "mailgun", "brevo"];
 
 impl Target {
     pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
         const HELP: &str = "this build has `file:DIR`, which writes one .eml a message into a folder, and `stub:`, which \
                             accepts and forgets";
         let Some((scheme, rest)) = url.split_once(':') else {
-            return Err(Failure::usage(format!("--via {}: a transport is written as a URL", text::shown(url))).help(HELP));
+            return Err(Failure::usage(format!(
+                "--via {}: a transport is written as a URL",
+                text::shown(url)
+            ))
+            .help(HELP));
         };
         match (scheme.to_ascii_lowercase().as_str(), rest) {
             ("file", "") => Err(Failure::usage("--via file: needs a folder").help("write --via file:outbox")),
@@ -63,8 +68,7 @@ impl Target {
             Self::Stub => b"stub:".to_vec(),
         };
         let digest = Fingerprint::of_bytes(&target);
-        let hex: String = digest.digest().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        format!("mail-rehearsal:{hex}")
+        format!("mail-rehearsal:{}", hex::encode(digest.digest().get(..8).unwrap_or_default()))
     }
 
     pub(crate) fn open(&self) -> Via {

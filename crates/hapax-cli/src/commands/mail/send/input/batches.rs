@@ -233,7 +233,8 @@ mod tests {
     use std::{fs, path::Path};
 
     fn source(path: &Path) -> Source {
-        Source::open(path, super::super::Opening { format: None, has_template: false, delimiter: None }).unwrap()
+        Source::open(path, super::super::Opening { format: None, has_template: false, delimiter: None })
+            .unwrap()
     }
 
     fn texts(sources: &[Source], known: Option<Known<'_>>, most: usize) -> Vec<(u64, u64, Option<String>)> {
@@ -261,7 +262,7 @@ mod tests {
     fn entries_of_all_sources_come_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let (a, b) = (folder.path().join("a.jsonl"), folder.path().join("b.jsonl"));
-        fs::write(&a, (0..3000).map(|i| format!("{i}\n")).collect::<String>()).unwrap();
+        fs::write(&a, (0..3000).map(|i| i.to_string() + "\n").collect::<String>()).unwrap();
         fs::write(&b, "x\n\ny").unwrap();
         let all = texts(&[source(&a), source(&b)], None, usize::MAX);
         assert_eq!(all.len(), 3002);
@@ -289,11 +290,11 @@ mod tests {
         let mut marking = Marking::new();
         (0..3).for_each(|_| marking.push(Mark::Invalid).unwrap());
         let mut marks = marking.finish().unwrap();
-        let known = Known { entries: &[2, 1], marks: marks.iter().unwrap() };
+        let known = Known { entries: &[2, 1], marks: marks.read().unwrap() };
         let all = texts(&sources, Some(known), usize::MAX);
         assert_eq!(all, [(0, 1, Some("1".to_owned())), (1, 0, None), (2, 1, Some("3".to_owned()))]);
         fs::remove_file(&a).unwrap();
-        let known = Known { entries: &[2, 1], marks: marks.iter().unwrap() };
+        let known = Known { entries: &[2, 1], marks: marks.read().unwrap() };
         assert_eq!(texts(&sources, Some(known), usize::MAX)[1].2, None);
     }
 }

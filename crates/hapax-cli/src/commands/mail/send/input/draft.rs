@@ -47,7 +47,10 @@ impl Drafter {
             Entry::Bad(problems) => return Err(problems),
             Entry::Line(line) => (Content::Json(Box::new(MessageJson::from_bytes(line)?)), None),
             Entry::Row(row) => {
-                let template = self.template.as_ref().ok_or_else(|| Problem::new("", "message.syntax", "there is no template"))?;
+                let template = self
+                    .template
+                    .as_ref()
+                    .ok_or_else(|| Problem::new("", "message.syntax", "there is no template"))?;
                 let json = Message::from_json_line(&template.line(&row)?)?;
                 (Content::Json(Box::new(json)), Some(row))
             }
@@ -63,7 +66,9 @@ impl Drafter {
                 Content::Json(json) => template.of_message(json.message(), context)?,
                 Content::Mail { raw, .. } => template.of_mail(raw, context)?,
             };
-            Key::new(&key).map_err(|error| Problem::new("idempotency_key", "message.idempotency_key", error.to_string()))?;
+            Key::new(&key).map_err(|error| {
+                Problem::new("idempotency_key", "message.idempotency_key", error.to_string())
+            })?;
             draft.key = Some(key);
         }
         Ok(draft)
@@ -84,6 +89,14 @@ impl Draft {
             (Some(key), _) => Key::new(key).ok(),
             (None, Content::Json(json)) => json.message().idempotency_key().cloned(),
             (None, Content::Mail { .. }) => None,
+        }
+    }
+
+    /// The message, unless it is a mail that is ready.
+    pub(crate) fn message(&self) -> Option<&Message> {
+        match &self.content {
+            Content::Json(json) => Some(json.message()),
+            Content::Mail { .. } => None,
         }
     }
 
@@ -110,7 +123,11 @@ impl Draft {
                     None => message,
                 }))
             }
-            Content::Mail { digest, .. } if expected.is_some_and(|expected| expected.to_bytes() != digest) => Err(changed()),
+            Content::Mail { digest, .. }
+                if expected.is_some_and(|expected| expected.to_bytes() != digest) =>
+            {
+                Err(changed())
+            }
             Content::Mail { mut raw, .. } => {
                 raw.idempotency_key = self.key;
                 Ok(Mail::Raw(raw))

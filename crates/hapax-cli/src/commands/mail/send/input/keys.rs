@@ -54,7 +54,10 @@ impl KeyTemplate {
                 continue;
             }
             let Some((name, after)) = from.strip_prefix('{').and_then(|from| from.split_once('}')) else {
-                let reason = format!("--key-template has a `{}` without its other half", from.get(..1).unwrap_or_default());
+                let reason = format!(
+                    "--key-template has a `{}` without its other half",
+                    from.get(..1).unwrap_or_default()
+                );
                 return Err(Failure::usage(reason).help("write {{ and }} for braces that mean themselves"));
             };
             if !fixed.is_empty() {
@@ -68,19 +71,26 @@ impl KeyTemplate {
             parts.push(Part::Text(fixed));
         }
         if parts.iter().all(|part| matches!(part, Part::Text(_))) {
-            return Err(Failure::usage("--key-template has no place holder, so all messages would have the same key")
-                .help("write for example --key-template 'welcome:{to}'"));
+            return Err(Failure::usage(
+                "--key-template has no place holder, so all messages would have the same key",
+            )
+            .help("write for example --key-template 'welcome:{to}'"));
         }
         Ok(Self(parts))
     }
 
     /// Whether a file has all the columns that are named.
     pub(crate) fn check(&self, columns: &Columns, file: &str) -> Result<(), Failure> {
-        let wanted = self.0.iter().filter_map(|part| if let Part::Column(name) = part { Some(name) } else { None });
+        let wanted =
+            self.0.iter().filter_map(|part| if let Part::Column(name) = part { Some(name) } else { None });
         for name in wanted {
             if !columns.contains(name) {
-                let names: Vec<_> = columns.names().chain(NAMES.iter().copied()).filter(|name| !name.is_empty()).collect();
-                let message = format!("--key-template: `{{{}}}` is not known, and {file} has no such column", text::shown(name));
+                let names: Vec<_> =
+                    columns.names().chain(NAMES.iter().copied()).filter(|name| !name.is_empty()).collect();
+                let message = format!(
+                    "--key-template: `{{{}}}` is not known, and {file} has no such column",
+                    text::shown(name)
+                );
                 return Err(Failure::usage(message).help(known(name, &names)));
             }
         }
@@ -89,10 +99,20 @@ impl KeyTemplate {
 
     pub(super) fn of_message(&self, message: &Message, context: Context<'_>) -> Result<String, Problems> {
         self.fill(context, |part, out| match part {
-            Part::To => Ok(addresses(out, message.to())),
-            Part::From => Ok(addresses(out, message.from())),
-            Part::Subject => message.subject().map(|subject| out.push_str(subject)).ok_or_else(|| missing("subject")),
-            Part::MessageId => message.message_id().map(|id| out.push_str(id)).ok_or_else(|| missing("message_id")),
+            Part::To => {
+                addresses(out, message.to());
+                Ok(())
+            }
+            Part::From => {
+                addresses(out, message.from());
+                Ok(())
+            }
+            Part::Subject => {
+                message.subject().map(|subject| out.push_str(subject)).ok_or_else(|| missing("subject"))
+            }
+            Part::MessageId => {
+                message.message_id().map(|id| out.push_str(id)).ok_or_else(|| missing("message_id"))
+            }
             Part::Metadata(name) => {
                 let value = message.metadata().get(name);
                 value.map(|value| out.push_str(value)).ok_or_else(|| missing(&format!("{METADATA}{name}")))
@@ -111,8 +131,12 @@ impl KeyTemplate {
                 out.push_str(&mail.from);
                 Ok(())
             }
-            Part::Subject => subject(&mail.bytes).map(|subject| out.push_str(&subject)).ok_or_else(|| missing("subject")),
-            Part::MessageId => mail.message_id().map(|id| out.push_str(&id)).ok_or_else(|| missing("message_id")),
+            Part::Subject => {
+                subject(&mail.bytes).map(|subject| out.push_str(&subject)).ok_or_else(|| missing("subject"))
+            }
+            Part::MessageId => {
+                mail.message_id().map(|id| out.push_str(&id)).ok_or_else(|| missing("message_id"))
+            }
             Part::Metadata(name) => Err(missing(&format!("{METADATA}{name}"))),
             _ => Ok(()),
         })
@@ -172,7 +196,11 @@ fn known(name: &str, names: &[&str]) -> String {
 }
 
 fn missing(name: &str) -> Problem {
-    Problem::new("idempotency_key", CODE, format!("--key-template names `{{{name}}}`, which this message does not have"))
+    Problem::new(
+        "idempotency_key",
+        CODE,
+        format!("--key-template names `{{{name}}}`, which this message does not have"),
+    )
 }
 
 /// Without names, and with the domain as mail servers write it: the key stays when somebody's name changes.
@@ -186,7 +214,8 @@ fn addresses(out: &mut String, list: &[Address]) {
 /// The subject as it stands in the header, unfolded.
 fn subject(mail: &[u8]) -> Option<String> {
     const FIELD: &[u8] = b"subject:";
-    let header = mail.windows(4).position(|four| four == b"\r\n\r\n").and_then(|end| mail.get(..end)).unwrap_or(mail);
+    let header =
+        mail.windows(4).position(|four| four == b"\r\n\r\n").and_then(|end| mail.get(..end)).unwrap_or(mail);
     let text = String::from_utf8_lossy(header);
     let mut lines = text.split("\r\n").skip_while(|line| {
         !line.as_bytes().get(..FIELD.len()).is_some_and(|start| start.eq_ignore_ascii_case(FIELD))
@@ -227,7 +256,13 @@ mod tests {
 
     #[test]
     fn mistakes_in_the_template_are_usage() {
-        for (template, part) in [("a:{too}", "`{to}`"), ("{to", "other half"), ("a}", "other half"), ("same", "no place holder"), ("{}", "not known")] {
+        for (template, part) in [
+            ("a:{too}", "`{to}`"),
+            ("{to", "other half"),
+            ("a}", "other half"),
+            ("same", "no place holder"),
+            ("{}", "not known"),
+        ] {
             let failure = KeyTemplate::parse(template, false).unwrap_err();
             assert_eq!(failure.exit, crate::exit::Exit::Usage);
             assert!(format!("{failure:?}").contains(part), "{template}: {failure:?}");
@@ -236,15 +271,19 @@ mod tests {
 
     #[test]
     fn columns_may_have_any_name() {
-        assert_eq!(KeyTemplate::parse("{row.to}{First name}", true).unwrap().0, [
-            Part::Column("to".to_owned()),
-            Part::Column("First name".to_owned())
-        ]);
+        assert_eq!(
+            KeyTemplate::parse("{row.to}{First name}", true).unwrap().0,
+            [Part::Column("to".to_owned()), Part::Column("First name".to_owned())]
+        );
     }
 
     #[test]
     fn mails_that_are_bytes_have_a_subject() {
-        let mail = RawMessage::new("s@x.example", ["a@x.example"], &b"To: a\r\nSUBJECT: Hi\r\n there\r\nX: 1\r\n\r\nSubject: no\r\n"[..]);
+        let mail = RawMessage::new(
+            "s@x.example",
+            ["a@x.example"],
+            &b"To: a\r\nSUBJECT: Hi\r\n there\r\nX: 1\r\n\r\nSubject: no\r\n"[..],
+        );
         let template = KeyTemplate::parse("{subject}|{to}", false).unwrap();
         assert_eq!(template.of_mail(&mail, CONTEXT).unwrap(), "Hi there|a@x.example");
     }

@@ -72,7 +72,7 @@ impl Marking {
 
 impl Marks {
     /// From the first on.
-    pub(crate) fn iter(&mut self) -> io::Result<Marked<'_>> {
+    pub(crate) fn read(&mut self) -> io::Result<Marked<'_>> {
         self.0.rewind()?;
         Ok(Marked(BufReader::with_capacity(BUFFER, &mut self.0)))
     }
@@ -106,7 +106,7 @@ mod tests {
             (0..count).for_each(|i| marking.push(mark(i)).unwrap());
             let mut marks = marking.finish().unwrap();
             assert_eq!(marks.0.is_rolled(), count > 3);
-            let mut marked = marks.iter().unwrap();
+            let mut marked = marks.read().unwrap();
             for i in 0..count {
                 assert_eq!(marked.next().unwrap(), Some(mark(i)));
             }

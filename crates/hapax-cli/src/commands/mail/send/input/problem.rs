@@ -50,6 +50,14 @@ impl From<Problem> for Problems {
 impl From<InvalidMessage> for Problems {
     fn from(invalid: InvalidMessage) -> Self {
         let faults = invalid.faults.into_iter();
-        Self(faults.map(|fault| Problem { field: fault.field.into_owned(), code: fault.code, reason: fault.reason }).collect())
+        Self(
+            faults
+                .map(|fault| Problem {
+                    field: fault.field.into_owned(),
+                    code: fault.code,
+                    reason: fault.reason,
+                })
+                .collect(),
+        )
     }
 }

@@ -66,13 +66,20 @@ impl<R: BufRead> Rows<R> {
     /// Reads the names of the columns.
     pub(super) fn new(file: R, delimiter: u8, shown: &str) -> Result<Self, Failure> {
         let mut parser = ReaderBuilder::new();
-        let parser = parser.delimiter(delimiter).has_headers(false).flexible(true).from_reader(Piece::default());
+        let parser =
+            parser.delimiter(delimiter).has_headers(false).flexible(true).from_reader(Piece::default());
         let lines = Lines::new(file, At::START);
-        let mut rows = Self { lines, quotes: Quotes::new(delimiter), parser, columns: Columns::default(), ended: false };
+        let mut rows =
+            Self { lines, quotes: Quotes::new(delimiter), parser, columns: Columns::default(), ended: false };
         let refuse = |reason: &str| Failure::input(format!("{shown}: {reason}"));
-        match rows.record().map_err(|error| refuse(&format!("the names of the columns cannot be read: {error}")))? {
+        match rows
+            .record()
+            .map_err(|error| refuse(&format!("the names of the columns cannot be read: {error}")))?
+        {
             None => return Err(refuse("the first line has to name the columns")),
-            Some((_, Found::TooLong)) => return Err(refuse("the line with the names of the columns is too long")),
+            Some((_, Found::TooLong)) => {
+                return Err(refuse("the line with the names of the columns is too long"));
+            }
             Some((_, Found::Record(record))) => {
                 rows.columns = columns(&record).map_err(|reason| refuse(&reason))?;
             }
@@ -91,8 +98,9 @@ impl<R: BufRead> Rows<R> {
             Found::Record(record) => self.row(record),
             Found::TooLong => {
                 let mib = MAX_BYTES / 1024 / 1024;
-                let reason =
-                    format!("the row is longer than {mib} MiB, or a quote in it is never closed; what follows was not read");
+                let reason = format!(
+                    "the row is longer than {mib} MiB, or a quote in it is never closed; what follows was not read"
+                );
                 Err(Problem::new("", "message.size", reason).into())
             }
         };
@@ -123,8 +131,7 @@ impl<R: BufRead> Rows<R> {
         }
         let mut begun: Option<At> = None;
         self.parser.get_mut().clear();
-        loop {
-            let Some((at, too_long)) = self.lines.advance()? else { break };
+        while let Some((at, too_long)) = self.lines.advance()? {
             if begun.is_none() && too_long.is_none() && self.lines.raw().trim_ascii().is_empty() {
                 continue;
             }
@@ -168,7 +175,9 @@ impl<R: BufRead + Seek> Rows<R> {
 fn columns(header: &ByteRecord) -> Result<Columns, String> {
     let mut names: Vec<String> = Vec::new();
     for field in header {
-        let name = std::str::from_utf8(field).map_err(|_| "the names of the columns are not UTF-8".to_owned())?.trim();
+        let name = std::str::from_utf8(field)
+            .map_err(|_| "the names of the columns are not UTF-8".to_owned())?
+            .trim();
         if !name.is_empty() && names.iter().any(|known| known == name) {
             return Err(format!("two columns are called `{}`", text::shown(name)));
         }
@@ -260,7 +269,8 @@ mod tests {
     #[test]
     fn rows_are_read_with_their_lines() {
         for end in ["\n", "\r\n"] {
-            let text = "\u{feff}name,to\n\"Ada\nL\",a@b.c\n\n\"\"\"B\"\"\",5\" nails\nBob,b@b.c".replace('\n', end);
+            let text =
+                "\u{feff}name,to\n\"Ada\nL\",a@b.c\n\n\"\"\"B\"\"\",5\" nails\nBob,b@b.c".replace('\n', end);
             let mut rows = rows(text.as_bytes());
             assert_eq!(rows.columns().names().collect::<Vec<_>>(), ["name", "to"]);
             let (at, row) = next(&mut rows);

@@ -79,7 +79,11 @@ impl Source {
             }
             let file = File::open(path).map_err(cannot)?;
             let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-            let data = if metadata.is_file() { Data::Path(path.to_owned()) } else { Data::Copy(copy(file, &shown)?) };
+            let data = if metadata.is_file() {
+                Data::Path(path.to_owned())
+            } else {
+                Data::Copy(copy(file, &shown)?)
+            };
             (data, folder)
         };
         Ok(Self { shown, folder, format, delimiter, data })
@@ -196,7 +200,9 @@ impl Reader {
                 Line::Read(bytes) => (at, Entry::Line(bytes)),
                 Line::TooLong(bytes) => (at, Entry::Bad(too_large("line", bytes, MAX_BYTES))),
             })),
-            Self::Rows(rows) => Ok(rows.next()?.map(|(at, row)| (at, row.map_or_else(Entry::Bad, Entry::Row)))),
+            Self::Rows(rows) => {
+                Ok(rows.next()?.map(|(at, row)| (at, row.map_or_else(Entry::Bad, Entry::Row))))
+            }
             Self::Mail(file) => {
                 let Some(file) = file.take() else { return Ok(None) };
                 let at = At { line: 0, offset: 0 };
@@ -214,6 +220,8 @@ impl Reader {
 
 fn too_large(what: &str, bytes: u64, most: u64) -> Problems {
     let mib = most / 1024 / 1024;
-    let reason = format!("the {what} has {bytes} bytes: {mib} MiB are the most; give large attachments by their `path`");
+    let reason = format!(
+        "the {what} has {bytes} bytes: {mib} MiB are the most; give large attachments by their `path`"
+    );
     Problem::new("", "message.size", reason).into()
 }

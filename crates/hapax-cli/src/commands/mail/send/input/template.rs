@@ -42,7 +42,8 @@ enum Node {
 impl Template {
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
         let shown = text::shown(&path.display().to_string());
-        let json = read(path).map_err(|reason| Failure::input(format!("the template {shown} cannot be used: {reason}")))?;
+        let json = read(path)
+            .map_err(|reason| Failure::input(format!("the template {shown} cannot be used: {reason}")))?;
         Self::new(&json, path.parent().unwrap_or(Path::new("")), shown)
     }
 
@@ -52,13 +53,16 @@ impl Template {
                 "a template is a JSON object as a line of a JSON Lines file is one, with {{ column }} in its texts",
             )
         };
-        let root: Json = serde_json::from_str(json.trim_start_matches('\u{feff}')).map_err(|e| refuse(e.to_string()))?;
+        let root: Json =
+            serde_json::from_str(json.trim_start_matches('\u{feff}')).map_err(|e| refuse(e.to_string()))?;
         if !root.is_object() {
             return Err(refuse("it is no JSON object".to_owned()));
         }
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_auto_escape_callback(|name| if name == "html" { AutoEscape::Html } else { AutoEscape::None });
+        environment.set_auto_escape_callback(|name| {
+            if name == "html" { AutoEscape::Html } else { AutoEscape::None }
+        });
         // As mails are written: a newline at the end is part of the text.
         let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
         environment.set_syntax(syntax.map_err(|error| refuse(error.to_string()))?);
@@ -74,12 +78,15 @@ impl Template {
     pub(crate) fn check(&self, columns: &Columns, file: &str) -> Result<(), Failure> {
         let Some(missing) = self.needs.iter().find(|name| !columns.contains(name)) else { return Ok(()) };
         let names: Vec<_> = columns.names().filter(|name| !name.is_empty()).collect();
-        let message = format!("the template {} names the column `{missing}`, which {file} does not have", self.shown);
+        let message =
+            format!("the template {} names the column `{missing}`, which {file} does not have", self.shown);
         let help = match text::nearest(missing, &names) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if names.len() == 1 => "there is one column only: if another character stands between the columns, \
+            None if names.len() == 1 => {
+                "there is one column only: if another character stands between the columns, \
                                          name it with --delimiter"
-                .to_owned(),
+                    .to_owned()
+            }
             None => format!("its columns are: {}", text::shown(&names.join(", "))),
         };
         Err(Failure::input(message).help(help))
@@ -98,7 +105,14 @@ impl Template {
         if problems.is_empty() { Ok(out) } else { Err(Problems(problems)) }
     }
 
-    fn write(&self, node: &Node, field: &str, context: &Value, out: &mut String, problems: &mut Vec<Problem>) {
+    fn write(
+        &self,
+        node: &Node,
+        field: &str,
+        context: &Value,
+        out: &mut String,
+        problems: &mut Vec<Problem>,
+    ) {
         match node {
             Node::Fixed(json) => out.push_str(&json.to_string()),
             Node::Rendered(name) => match self.render(name, context) {
@@ -161,7 +175,8 @@ fn read(path: &Path) -> Result<String, String> {
         return Err(format!("it has {} bytes: {MAX_BYTES} are the most", metadata.len()));
     }
     let bytes = fs::read(path).map_err(|e| e.to_string())?;
-    String::from_utf8(bytes).map_err(|e| format!("byte {} is no valid UTF-8", e.utf8_error().valid_up_to() + 1))
+    String::from_utf8(bytes)
+        .map_err(|e| format!("byte {} is no valid UTF-8", e.utf8_error().valid_up_to() + 1))
 }
 
 struct Compiler<'a> {
@@ -176,16 +191,24 @@ impl Compiler<'_> {
             Json::String(text) => self.text(path, text)?,
             Json::Array(items) => {
                 let items = items.into_iter().enumerate();
-                Node::List(items.map(|(i, item)| self.node(format!("{path}[{i}]"), item)).collect::<Result<_, _>>()?)
+                Node::List(
+                    items
+                        .map(|(i, item)| self.node(format!("{path}[{i}]"), item))
+                        .collect::<Result<_, _>>()?,
+                )
             }
             Json::Object(fields) => match (fields.len(), fields.get("file")) {
                 (1, Some(Json::String(file))) if BODIES.contains(&path.as_str()) => {
-                    let text = read(&self.folder.join(file)).map_err(|reason| format!("{path}: {}: {reason}", text::shown(file)))?;
+                    let text = read(&self.folder.join(file))
+                        .map_err(|reason| format!("{path}: {}: {reason}", text::shown(file)))?;
                     self.text(path, text)?
                 }
                 _ => {
-                    let name = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-                    let fields = fields.into_iter().map(|(key, value)| Ok((key.clone(), self.node(name(&key), value)?)));
+                    let name =
+                        |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+                    let fields = fields
+                        .into_iter()
+                        .map(|(key, value)| Ok((key.clone(), self.node(name(&key), value)?)));
                     Node::Object(fields.collect::<Result<_, String>>()?)
                 }
             },
@@ -197,7 +220,9 @@ impl Compiler<'_> {
         if !["{{", "{%", "{#"].iter().any(|mark| text.contains(mark)) {
             return Ok(Node::Fixed(text.into()));
         }
-        self.environment.add_template_owned(path.clone(), Cow::Owned::<str>(text)).map_err(|error| format!("{path}: {error}"))?;
+        self.environment
+            .add_template_owned(path.clone(), Cow::Owned::<str>(text))
+            .map_err(|error| format!("{path}: {error}"))?;
         let template = self.environment.get_template(&path).map_err(|error| format!("{path}: {error}"))?;
         let globals: Vec<_> = self.environment.globals().map(|(name, _)| name).collect();
         let needs = template.undeclared_variables(false);
@@ -224,7 +249,10 @@ mod tests {
 
     #[test]
     fn values_change_texts_and_nothing_around_them() {
-        let made = line(r#"{"to":"{{ to }}","n":1,"subject":"Hi {{name}}"}"#, "to,name\na@b.c,\"x\"\",\"\"bcc\"\":\"\"\nev\"\n");
+        let made = line(
+            r#"{"to":"{{ to }}","n":1,"subject":"Hi {{name}}"}"#,
+            "to,name\na@b.c,\"x\"\",\"\"bcc\"\":\"\"\nev\"\n",
+        );
         let json: Json = serde_json::from_str(&made).unwrap();
         assert_eq!(json["subject"], "Hi x\",\"bcc\":\"\nev");
         assert_eq!(json["n"], 1);
@@ -277,14 +305,23 @@ mod tests {
 
     #[test]
     fn faults_of_the_template_name_the_field() {
-        for (json, part) in [("[]", "no JSON object"), ("{", "EOF"), (r#"{"subject":"{{ a"}"#, "subject"), (r#"{"text":{"file":"no-such"}}"#, "no-such")] {
-            let failure = format!("{:?}", Template::new(json, Path::new("/nowhere"), "t".to_owned()).unwrap_err());
+        for (json, part) in [
+            ("[]", "no JSON object"),
+            ("{", "EOF"),
+            (r#"{"subject":"{{ a"}"#, "subject"),
+            (r#"{"text":{"file":"no-such"}}"#, "no-such"),
+        ] {
+            let failure =
+                format!("{:?}", Template::new(json, Path::new("/nowhere"), "t".to_owned()).unwrap_err());
             assert!(failure.contains(part), "{json}: {failure}");
         }
     }
 
     #[test]
     fn functions_are_no_columns() {
-        assert_eq!(line(r#"{"subject":"{% for i in range(2) %}{{ a }}{% endfor %}"}"#, "a\nx\n"), r#"{"subject":"xx"}"#);
+        assert_eq!(
+            line(r#"{"subject":"{% for i in range(2) %}{{ a }}{% endfor %}"}"#, "a\nx\n"),
+            r#"{"subject":"xx"}"#
+        );
     }
 }

@@ -1,0 +1,229 @@
+//! hapax itself is killed or frozen: its command is gone before the lease passes, and the key is free when it has.
+
+use super::{BEGUN, Room, WAITS};
+use crate::{
+    child::processes::{children, is_alive, signal},
+    sandbox::{Begun, Ran, pause, until},
+};
+use rustix::process::Signal;
+use std::{fs, time::Duration};
+
+/// One use of the key is as good as another.
+const ANY: [&str; 4] = ["once", "k", "--fingerprint", "none"];
+const SHORT: [&str; 6] = ["once", "k", "--fingerprint", "none", "--lease", "1s"];
+/// A shell tells on stderr which of its children died. Where nobody reads that any more, it dies of it.
+const ALONE: &str = "exec 2> /dev/null";
+/// Leaves a trace of each moment that it lives.
+const BEATS: &str = "while :; do echo first >> beats; sleep 0.02; done";
+
+/// Starts a command that never ends, after `before`.
+fn begin(room: &Room, before: &str) -> Begun {
+    room.begin(&SHORT, &format!("{before}; {BEGUN}; {BEATS}"))
+}
+
+/// Waits for the key and runs a command of its own.
+fn next(room: &Room, rest: &str) -> Ran {
+    let args = [&ANY[..], &["--wait", "50s"]].concat();
+    room.sh(&args, &format!("echo next >> beats; {rest}"))
+}
+
+/// The first command wrote nothing any more when the next one began.
+#[track_caller]
+fn was_gone_before_the_next(room: &Room) {
+    let beats = room.read("beats");
+    let after: Vec<_> = beats.lines().skip_while(|line| *line != "next").collect();
+    assert_eq!(after, ["next"]);
+}
+
+fn killed(before: &str) -> Room {
+    let room = Room::new();
+    let call = begin(&room, before);
+    call.signal(Signal::KILL);
+    call.end().exits(-9);
+    assert_eq!(next(&room, "echo out").exits(0).stdout, "out\n");
+    until("nothing is left", || room.processes().is_empty());
+    was_gone_before_the_next(&room);
+    assert_eq!(room.state("k"), "done");
+    room
+}
+
+#[test]
+fn killed_hapax_takes_its_command_along_at_once() {
+    let room = Room::new();
+    let args = [&ANY[..], &["--lease", "30s"]].concat();
+    let call = room.begin(&args, &format!("{ALONE}; trap 'echo 1 > term; exit 0' TERM; {BEGUN}; {WAITS}"));
+    call.signal(Signal::KILL);
+    call.end().exits(-9);
+    until("nothing is left", || room.processes().is_empty());
+    assert_eq!(room.number("term"), Some(1));
+    // Nobody else has the key before the lease is over.
+    assert_eq!(room.state("k"), "pending");
+    room.sh(&ANY, "exit 0").exits(75);
+}
+
+#[test]
+fn killed_hapax_leaves_the_key_free_after_the_lease() {
+    killed("true");
+}
+
+#[test]
+fn killed_hapax_takes_a_command_along_that_ignores_sigterm() {
+    let room = killed(&format!("{ALONE}; trap 'echo 1 > term' TERM"));
+    // It was asked first.
+    assert_eq!(room.number("term"), Some(1));
+}
+
+#[test]
+fn killed_hapax_takes_the_children_of_its_command_along() {
+    let room = Room::new();
+    let script = format!("{BEGUN}; (trap '' TERM; {BEATS}) & wait");
+    let call = room.begin(&SHORT, &script);
+    until("the child begins", || !room.read("beats").is_empty());
+    call.signal(Signal::KILL);
+    call.end().exits(-9);
+    next(&room, "exit 0").exits(0);
+    until("nothing is left", || room.processes().is_empty());
+    was_gone_before_the_next(&room);
+}
+
+#[test]
+fn hapax_killed_before_it_has_the_key_leaves_no_trace() {
+    let room = Room::new();
+    room.sh(&["once", "other"], "exit 0").exits(0);
+    let lock = rusqlite::Connection::open(room.database()).unwrap();
+    lock.busy_timeout(Duration::from_secs(10)).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut call = room.sh_command(&SHORT, BEGUN).spawn().unwrap();
+    let open = format!("/proc/{}/fd", call.id());
+    until("the store is open", || {
+        fs::read_dir(&open)
+            .unwrap()
+            .any(|fd| fs::read_link(fd.unwrap().path()).is_ok_and(|to| to == room.database()))
+    });
+    call.kill().unwrap();
+    call.wait().unwrap();
+    lock.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(room.state("k"), "vacant");
+    assert!(!room.path("begun").exists());
+    room.sh(&ANY, "exit 0").exits(0);
+}
+
+/// Hits hapax at several moments after it has started its first helper, so around the begin of the command.
+fn hit_around_the_begin(hit: Signal) {
+    let room = Room::new();
+    let moments: Vec<_> = (0..6).map(|n| (format!("k-{n}"), Duration::from_micros(600 * n))).collect();
+    let beats = |text: &str| {
+        format!("trap '' TERM; while :; do echo {text} >> \"beats-$HAPAX_KEY\"; sleep 0.02; done")
+    };
+    let calls: Vec<_> = moments
+        .iter()
+        .map(|(key, after)| {
+            let args = ["once", key, "--fingerprint", "none", "--lease", "1s"];
+            let call = room.sh_command(&args, &beats("first")).spawn().unwrap();
+            let pid = i32::try_from(call.id()).unwrap();
+            until("the first helper is there", || !children(pid).is_empty());
+            pause(*after);
+            signal(pid, hit);
+            call
+        })
+        .collect();
+    for ((key, _), mut call) in moments.iter().zip(calls) {
+        let args = ["once", key, "--fingerprint", "none", "--wait", "50s"];
+        room.sh(&args, "echo next >> \"beats-$HAPAX_KEY\"").exits(0);
+        if hit == Signal::STOP {
+            // Goes on where it was.
+            signal(i32::try_from(call.id()).unwrap(), Signal::CONT);
+            let ran = Ran::of(call.wait_with_output().unwrap());
+            println!("{key}: {ran:?}");
+        } else {
+            call.wait().unwrap();
+        }
+        assert_eq!(room.state(key), "done");
+        let beats = room.read(&format!("beats-{key}"));
+        let after: Vec<_> = beats.lines().skip_while(|line| *line != "next").collect();
+        assert_eq!(after, ["next"], "{key}");
+    }
+    until("nothing is left", || room.processes().is_empty());
+}
+
+#[test]
+fn hapax_killed_around_the_begin_of_its_command_leaves_the_key_free() {
+    hit_around_the_begin(Signal::KILL);
+}
+
+#[test]
+fn hapax_frozen_around_the_begin_of_its_command_does_not_begin_it_late() {
+    hit_around_the_begin(Signal::STOP);
+}
+
+/// Freezes hapax until another call has had the key.
+fn frozen(before: &str, rest: &str) -> (Room, Ran, Ran) {
+    let room = Room::new();
+    let call = begin(&room, before);
+    call.signal(Signal::STOP);
+    let next = next(&room, rest);
+    assert!(!is_alive(room.pid()));
+    was_gone_before_the_next(&room);
+    call.signal(Signal::CONT);
+    let first = call.end().exits(79).says("idempotency.lease_lost");
+    until("nothing is left", || room.processes().is_empty());
+    was_gone_before_the_next(&room);
+    (room, first, next)
+}
+
+#[test]
+fn frozen_hapax_leaves_the_key_to_a_new_owner() {
+    let (room, _, next) = frozen("true", "echo out");
+    assert_eq!(next.exits(0).stdout, "out\n");
+    assert_eq!(room.state("k"), "done");
+    assert_eq!(room.sh(&ANY, "echo third").exits(0).says("replayed").stdout, "out\n");
+}
+
+#[test]
+fn command_of_a_frozen_hapax_that_ignores_sigterm_is_killed() {
+    let (room, _, next) = frozen("trap 'echo 1 > term' TERM", "echo out");
+    assert_eq!(next.exits(0).stdout, "out\n");
+    assert_eq!((room.number("term"), room.state("k").as_str()), (Some(1), "done"));
+}
+
+#[test]
+fn unknown_outcome_of_a_frozen_hapax_stays_when_the_new_owner_failed() {
+    let (room, _, next) = frozen("true", "exit 3");
+    next.exits(3);
+    assert_eq!(room.state("k"), "unknown");
+    room.sh(&ANY, "exit 0").exits(76).says("lease");
+}
+
+#[test]
+fn unknown_outcome_of_a_frozen_hapax_lies_beside_a_call_in_flight() {
+    let room = Room::new();
+    let call = begin(&room, "true");
+    call.signal(Signal::STOP);
+    let _ = fs::remove_file(room.path("begun"));
+    let args = [&ANY[..], &["--wait", "50s"]].concat();
+    let next = room.begin(&args, &format!("echo next >> beats; echo x > begun; {WAITS}; exit 3"));
+    call.signal(Signal::CONT);
+    call.end().exits(79);
+    assert_eq!(room.state("k"), "pending");
+    room.write("go", "");
+    next.end().exits(3);
+    // What the new owner gave back is not vacant.
+    assert_eq!(room.state("k"), "unknown");
+    room.sh(&ANY, "exit 0").exits(76);
+    was_gone_before_the_next(&room);
+}
+
+#[test]
+fn frozen_hapax_alone_leaves_its_own_record() {
+    let room = Room::new();
+    let call = begin(&room, "trap 'exit 0' TERM");
+    let pid = room.pid();
+    call.signal(Signal::STOP);
+    until("the command is ended", || !is_alive(pid));
+    until("the lease is over", || room.state("k") == "vacant");
+    call.signal(Signal::CONT);
+    let ran = call.end().exits(79).says("hapax keys resolve k");
+    assert_eq!(ran.stdout, "");
+    assert_eq!(room.state("k"), "unknown");
+    room.sh(&ANY, "exit 0").exits(76);
+}
