@@ -35,7 +35,7 @@
 //! a store [skips](StoreUnderTest::skips) is shown as ignored, with the reason. Several stores, or one behind several
 //! layers, go into one binary with [`Suite`].
 //!
-//! `HAPAX_TEST_LONG=1` runs more rounds and 10,000 random lists in place of 200. A list that fails names a seed:
+//! `HAPAX_TEST_LONG=1` runs more rounds, and 16,000 random lists in place of 400. A list that fails names a seed:
 //! `HAPAX_TEST_SEED` set to it gives the same lists again.
 //!
 //! [`faulty`] holds the decorator that makes a store fail, for tests of what stands above one.

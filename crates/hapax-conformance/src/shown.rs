@@ -20,14 +20,14 @@ fn owner(version: Version) -> char {
 impl Shown for Record {
     fn shown(&self) -> String {
         match &self.state {
-            RecordState::Pending => format!("pending {}", owner(self.version)),
+            RecordState::Pending => format!("pending {}", owner(self.version())),
             RecordState::Settled { kind, receipt, .. } => {
                 let kind = match kind {
                     Kind::Done => "done",
                     Kind::Unknown => "unknown",
                 };
                 let text: String = String::from_utf8_lossy(&receipt.bytes).chars().take(40).collect();
-                format!("{kind} {} {text}", owner(self.version))
+                format!("{kind} {} {text}", owner(self.version()))
             }
             _ => "unreadable".into(),
         }

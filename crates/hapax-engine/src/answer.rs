@@ -86,7 +86,7 @@ pub enum KeyState {
         first_at: Timestamp,
         /// Of the request.
         fingerprint: Fingerprint,
-        /// For [`Resolve::version`].
+        /// For [`Resolve::version`](crate::Resolve::version).
         version: Version,
     },
     /// The effect may have happened.
@@ -100,7 +100,7 @@ pub enum KeyState {
         first_at: Timestamp,
         /// Of the request.
         fingerprint: Fingerprint,
-        /// For [`Resolve::version`].
+        /// For [`Resolve::version`](crate::Resolve::version).
         version: Version,
     },
     /// Written by a newer version of hapax: held, never run.
@@ -109,9 +109,9 @@ pub enum KeyState {
 
 impl From<Option<Record>> for KeyState {
     fn from(record: Option<Record>) -> Self {
-        let Some(Record { fingerprint, first_at, until, version, state, .. }) = record else {
-            return Self::Vacant;
-        };
+        let Some(record) = record else { return Self::Vacant };
+        let version = record.version();
+        let Record { fingerprint, first_at, until, state, .. } = record;
         match state {
             RecordState::Pending => Self::Pending { until, first_at, fingerprint },
             RecordState::Settled { kind: Kind::Done, receipt, .. } => {

@@ -1,6 +1,6 @@
 //! The steps that share a commit.
 
-use crate::{error::Failure, step::Moment, unit::Unit, writer::Writer};
+use crate::{commit::Committer, error::Failure, step::Moment, unit::Unit, writer::Writer};
 use hapax_core::Name;
 use std::collections::HashSet;
 
@@ -38,7 +38,7 @@ impl Batch {
     }
 
     /// Runs what is queued, as much as fits into a commit. After an error the last step is the one that failed.
-    pub(crate) fn fill(&mut self, writer: &Writer, tx: &Moment<'_>) -> rusqlite::Result<()> {
+    pub(crate) fn fill(&mut self, writer: &Writer, committer: &Committer) -> rusqlite::Result<()> {
         while let Some(mut unit) = writer.pop() {
             if !self.has_room_for(&*unit) {
                 writer.put_back(std::iter::once(unit));
@@ -48,7 +48,8 @@ impl Batch {
                 unit.answer(&Failure::gone());
                 continue;
             }
-            let run = self.run(&mut *unit, tx);
+            // The clock is read after the call was made: a lease never ends before its owner thinks so.
+            let run = self.run(&mut *unit, &committer.tx());
             let is_over = unit.next().is_none();
             self.units.push(unit);
             run?;

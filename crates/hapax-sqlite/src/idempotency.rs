@@ -20,7 +20,7 @@ use hapax_core::{
 const READ: &str = "read a key";
 const LIST: &str = "list keys";
 const PRUNE: &str = "prune";
-/// So many rows are looked at before the next caller of a blocking thread has its turn.
+/// So many rows are looked at before what is over among them is removed.
 const PRUNE_ROWS: usize = 1_024;
 /// So many first looks are made before other tasks of the thread have their turn.
 const LOOKS: usize = 64;

@@ -89,7 +89,7 @@ impl Writer {
         Self { place, committer: Mutex::new(committer), state: Mutex::default(), commits, inline }
     }
 
-    /// How many transactions it has committed.
+    /// How many transactions with changes it has committed.
     pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
@@ -251,7 +251,7 @@ impl Writer {
             }
         }
         let mut batch = Batch::new(if *alone > 0 { 1 } else { Batch::MOST_STEPS });
-        let run = batch.fill(self, &committer.tx());
+        let run = batch.fill(self, committer);
         match run {
             Ok(()) if batch.steps() == 0 => committer.roll_back(),
             Ok(()) => match committer.commit(batch.steps(), batch.bytes()) {

@@ -40,7 +40,7 @@
 //! | when | SIGKILL | SIGSTOP |
 //! |---|---|---|
 //! | hapax, `__exec` started and no guard yet | the gate closes, `__exec` exits, CMD never began | nothing began; the guard, started late, first looks at the deadline |
-//! | hapax, guard ready, gate not open | as above; the guard finds the group gone | the guard ends `__exec` at the deadline |
+//! | hapax, guard ready, gate not open | as above; the guard finds the group gone | the guard ends `__exec` at the deadline; hapax, continued, finds the gate closed: nothing was run |
 //! | hapax, CMD running | the guard's socket closes: the group is ended | no deadline arrives: the group is ended; hapax, continued, learns that it was |
 //! | guard | hapax sees its socket close and starts another with the same deadline; after three, or if none can be started, it kills the group | nothing, as long as hapax lives: it kills the group itself one second after the kill time |
 //! | CMD | hapax is told, like any parent | hapax gives up the terminal and stops itself (see `terminal`); not for jobs of a worker |
@@ -169,6 +169,8 @@ impl LeaseState {
 pub(crate) struct NotStarted {
     /// 127 if there is no such program, otherwise 126.
     pub(crate) code: u8,
+    /// Nothing is wrong with the program: the lease was over before it could begin.
+    pub(crate) lease_passed: bool,
     /// For people: names the program.
     pub(crate) reason: String,
 }

@@ -47,7 +47,7 @@ const STOP_BEGINS: Duration = Duration::from_secs(2);
 pub(crate) async fn run(spec: Spec, lease: watch::Receiver<LeaseState>) -> Result<Ended, NotStarted> {
     let name = spec.program.clone();
     let limit = spec.timeout;
-    let (mut running, streams) = start(spec, lease).await.map_err(|error| not_started(&name, &error))?;
+    let (mut running, streams) = start(spec, lease).await.map_err(|failed| not_started(&name, &failed))?;
     let exit = running.until_end(limit).await;
     running.terminal.take_back();
     let (stdout, stderr, copied) = streams.finish().await;
@@ -71,7 +71,19 @@ struct Running {
     kill_at: Option<Instant>,
 }
 
-async fn start(spec: Spec, mut lease: watch::Receiver<LeaseState>) -> io::Result<(Running, Streams)> {
+/// Why a program did not begin.
+enum Failed {
+    LeasePassed,
+    Io(io::Error),
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+async fn start(spec: Spec, mut lease: watch::Receiver<LeaseState>) -> Result<(Running, Streams), Failed> {
     // Before anything is started, so that no end and no signal is missed.
     let signals = Signals::listen(spec.foreground)?;
     let mut terminal = Terminal::new(spec.foreground && matches!(spec.stdin, Input::Inherit));
@@ -89,11 +101,13 @@ async fn start(spec: Spec, mut lease: watch::Receiver<LeaseState>) -> io::Result
 
     let state = *lease.borrow_and_update();
     if state.is_over() {
-        return Err(io::Error::other("the lease has passed"));
+        return Err(Failed::LeasePassed);
     }
-    let guard = Watcher::start(group, state).await?;
+    // The guard ends what waits at the gate, too: where this process was frozen, it has. Then the gate is closed.
+    let passed = |error| if lease.borrow().is_over() { Failed::LeasePassed } else { Failed::Io(error) };
+    let guard = Watcher::start(group, state).await.map_err(passed)?;
     terminal.give(group);
-    exec::open(&gate, &stdio)?;
+    exec::open(&gate, &stdio).map_err(passed)?;
     drop(stdio);
 
     gate.set_nonblocking(true)?;
@@ -104,7 +118,7 @@ async fn start(spec: Spec, mut lease: watch::Receiver<LeaseState>) -> io::Result
     }
     if let Some(error) = exec::error(&answer) {
         guard.tell(Order::Bye);
-        return Err(error);
+        return Err(error.into());
     }
     let foreground = spec.foreground;
     let (passed_on, ended_by, kill_at) = (None, None, None);
@@ -287,8 +301,12 @@ fn exit_of(status: ExitStatus) -> Exit {
 }
 
 /// The words and the codes that shells use.
-fn not_started(program: &OsStr, error: &io::Error) -> NotStarted {
+fn not_started(program: &OsStr, failed: &Failed) -> NotStarted {
     let path = Path::new(program);
+    let Failed::Io(error) = failed else {
+        let reason = format!("the lease was over before {} could begin", path.display());
+        return NotStarted { code: 126, lease_passed: true, reason };
+    };
     let there = program.as_bytes().contains(&b'/') && path.exists();
     let reason = match error.kind() {
         io::ErrorKind::NotFound if there => "its interpreter was not found".into(),
@@ -297,5 +315,5 @@ fn not_started(program: &OsStr, error: &io::Error) -> NotStarted {
         _ => error.to_string(),
     };
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-    NotStarted { code, reason: format!("{}: {reason}", path.display()) }
+    NotStarted { code, lease_passed: false, reason: format!("{}: {reason}", path.display()) }
 }

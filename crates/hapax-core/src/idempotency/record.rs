@@ -92,10 +92,10 @@ pub struct Record {
     pub first_at: Timestamp,
     /// End of the lease, or of the result's time.
     pub until: Timestamp,
-    /// Names this state of the record.
-    pub version: Version,
     /// Pending or ended.
     pub state: RecordState,
+    /// Whoever wrote it: never shown, and the version is made of it where somebody asks.
+    token: Token,
 }
 
 /// The state of a [`Record`].
@@ -125,14 +125,14 @@ impl Record {
                 fingerprint: p.fingerprint,
                 first_at: p.first_at,
                 until: now.wall_of(p.until),
-                version: p.token.version(),
+                token: p.token,
                 state: RecordState::Pending,
             },
             Entry::Settled(s) => Self {
                 fingerprint: s.fingerprint,
                 first_at: s.first_at,
                 until: s.until,
-                version: s.token.version(),
+                token: s.token,
                 state: RecordState::Settled {
                     kind: s.kind,
                     receipt: s.receipt.clone(),
@@ -143,7 +143,7 @@ impl Record {
                 fingerprint: Fingerprint::ANY,
                 first_at: Timestamp::default(),
                 until: Timestamp::from_millis(i64::MAX),
-                version: Token::from_bytes([0; 16]).version(),
+                token: Token::from_bytes([0; 16]),
                 state: RecordState::Unreadable,
             },
         }
@@ -161,6 +161,11 @@ impl Record {
             until: now.wall.after(complete.ttl.get()),
         };
         Self::of(&Entry::Settled(settled), now)
+    }
+
+    /// Names this state of the record, for a verdict by hand.
+    pub fn version(&self) -> Version {
+        self.token.version()
     }
 
     /// Whether a call is in flight.

@@ -291,11 +291,11 @@ impl Keeper {
         match ours.agrees_with(stored) {
             Agreement::Same => Ok(()),
             Agreement::Unknowable => {
-                let by_choice = ours == Fingerprint::ANY || *stored == Fingerprint::ANY;
-                if !by_choice && !self.inner.warned_fingerprint.swap(true, Ordering::Relaxed) {
+                let both_any = ours == Fingerprint::ANY && *stored == Fingerprint::ANY;
+                if !both_any && !self.inner.warned_fingerprint.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
                         code = "idempotency.fingerprint_unknown",
-                        "a stored fingerprint of another version counts as equal; further ones are not reported"
+                        "a stored fingerprint that cannot be compared counts as equal; further ones are not reported"
                     );
                 }
                 Ok(())

@@ -308,10 +308,10 @@ async fn fresh_send_takes_two_trips_and_a_replay_one_that_writes_nothing() {
     let before = kit.store.all_calls();
     let _ = kit.transport.send(&keyed("k")).await;
     assert_eq!(kit.store.all_calls() - before, 2);
-    let version = kit.record("k").await.unwrap().version;
+    let version = kit.record("k").await.unwrap().version();
     let _ = kit.transport.send(&keyed("k")).await;
     assert_eq!(kit.store.all_calls() - before, 3);
-    assert_eq!(kit.record("k").await.unwrap().version, version);
+    assert_eq!(kit.record("k").await.unwrap().version(), version);
 }
 
 #[tokio::test]

@@ -95,10 +95,10 @@ async fn slow_owner_leaves_the_key_of_the_new_owner_alone() {
         until("the send", || kit.stub.handed() > handed).await;
         let _ = kit.store.get_ref().force_release(&kit.name(key)).await.unwrap();
         assert!(matches!(kit.take(key, fingerprint(&keyed(key)), LEASE).await, Reserved::Yours { .. }));
-        let version = kit.record(key).await.unwrap().version;
+        let version = kit.record(key).await.unwrap().version();
         gate.notify_one();
         let _ = sending.await.unwrap();
         let record = kit.record(key).await.unwrap();
-        assert!(record.is_pending() && record.version == version, "{key}");
+        assert!(record.is_pending() && record.version() == version, "{key}");
     }
 }

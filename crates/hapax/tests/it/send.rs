@@ -222,7 +222,7 @@ async fn question_marks_in_an_effect_need_one_type() {
 #[tokio::test]
 async fn calls_are_raced_and_joined_as_they_are() -> anyhow::Result<()> {
     let idem = Hapax::memory().idempotency("test");
-    let limit = Duration::from_secs(60);
+    let limit = Duration::from_mins(1);
     assert_eq!(tokio::time::timeout(limit, idem.run("a", &1, async || Ok::<_, Infallible>(2))).await???, 2);
     let (b, c) = tokio::join!(
         idem.run("b", &1, async || Ok::<_, Infallible>(2)),

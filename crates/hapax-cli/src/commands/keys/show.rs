@@ -46,7 +46,7 @@ impl Shown {
             _ => return empty("unreadable"),
         };
         Self {
-            version: Some(record.version.to_string()),
+            version: Some(record.version().to_string()),
             fingerprint: Some(record.fingerprint.to_string()),
             until: text::time(record.until),
             first_at: text::time(record.first_at),

@@ -75,6 +75,13 @@ impl Report {
     }
 
     pub(super) fn not_started(not_started: &NotStarted) -> Self {
+        // As when the store grants a key too late to begin: nothing was run, and nothing is wrong with the command.
+        if not_started.lease_passed {
+            let code = "idempotency.store_failed";
+            let failure = Failure::new(Exit::Unreachable, code, &not_started.reason)
+                .help("nothing was run: try again, if it happens often with a longer --lease");
+            return Self::refused(Outcome::StoreFailed, failure);
+        }
         let code = match not_started.code {
             127 => "command.not_found",
             _ => "command.not_executable",

@@ -16,7 +16,7 @@ fn child_that_outlives_the_command_is_left_alone() {
         "trap '' PIPE; while echo tick; do sleep 0.02; done 2>/dev/null; echo 1 > cut; {WAITS}; echo 1 > over"
     );
     let script = format!("({child}) & echo $! > child; echo out >&2");
-    let args = ["once", "k", "--lease", "1s"];
+    let args = ["once", "k"];
     let first = room.sh(&args, &script).exits(0);
     assert_eq!(first.stderr, "out\n");
     assert_eq!(first.stdout.replace("tick\n", ""), "");
@@ -84,7 +84,7 @@ fn command_outlives_the_shell_that_started_it() {
 #[test]
 fn command_whose_guard_is_killed_ends_as_ever() {
     let room = Room::new();
-    let call = room.begin(&["once", "k", "--lease", "1s"], &format!("{BEGUN}; {WAITS}; echo out"));
+    let call = room.begin(&["once", "k"], &format!("{BEGUN}; {WAITS}; echo out"));
     let guard = || guard_of(room.owner(), room.pid());
     let first = guard().unwrap();
     signal(first, Signal::KILL);

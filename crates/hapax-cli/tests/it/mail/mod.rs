@@ -9,6 +9,7 @@ mod outages;
 mod report;
 mod send;
 mod table;
+mod terminal;
 
 use crate::sandbox::{Ran, Sandbox};
 use std::{

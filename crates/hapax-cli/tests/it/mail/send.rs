@@ -1,7 +1,7 @@
 //! Sending, and sending again.
 
 use super::{counts, lines, mails, recipients, send, send_stdin};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, until};
 use std::{fs, process::Stdio};
 
 #[test]
@@ -173,6 +173,32 @@ fn a_closed_stdout_ends_the_output_and_not_the_work() {
     let ran = super::end(child).exits(0);
     counts(&ran, "sent 300, replayed 0, failed 0, unknown 0, in flight 0");
     assert_eq!(recipients(&sandbox.path("outbox")).len(), 300);
+}
+
+/// The most memory that a run takes, in MiB.
+fn memory_of(sandbox: &Sandbox, args: &[&str]) -> u64 {
+    let mut run = sandbox.command(args).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut most = 0;
+    until("it ends", || {
+        let status = fs::read_to_string(format!("/proc/{}/status", run.id())).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        most = peak.map_or(most, |peak| peak.parse().unwrap());
+        run.try_wait().unwrap().is_some()
+    });
+    assert!(run.wait().unwrap().success());
+    most / 1024
+}
+
+#[test]
+fn memory_does_not_grow_with_the_file() {
+    let sandbox = Sandbox::new();
+    let long = std::env::var_os("HAPAX_TEST_LONG").is_some();
+    let count = if long { 200_000 } else { 5_000 };
+    sandbox.write("a.jsonl", lines(count));
+    for _ in ["sent", "replayed"] {
+        let memory = memory_of(&sandbox, &["mail", "send", "a.jsonl", "--via", "stub:", "--json"]);
+        assert!((1..60).contains(&memory), "{memory} MiB");
+    }
 }
 
 #[test]

@@ -100,10 +100,10 @@ async fn extend_after_release_is_fenced(fx: Fixture) -> Verdict {
 async fn extend_does_not_change_the_first_time(fx: Fixture) -> Verdict {
     let k = name("k");
     fx.held(&k, A).await?;
-    let first = fx.a.read(&k).await?.map(|record| (record.first_at, record.version, record.fingerprint));
+    let first = fx.a.read(&k).await?.map(|record| (record.first_at, record.version(), record.fingerprint));
     fx.elapse(LEASE / 2).await;
     says(&fx.b.extend(&k, &A, span(LEASE)).await?, "extended")?;
-    let now = fx.a.read(&k).await?.map(|record| (record.first_at, record.version, record.fingerprint));
+    let now = fx.a.read(&k).await?.map(|record| (record.first_at, record.version(), record.fingerprint));
     same("first_at, version and fingerprint", &now, &first)
 }
 

@@ -183,7 +183,7 @@ async fn names_that_look_alike_do_not_meet(fx: Fixture) -> Verdict {
         holds(matches!(answer, Reserved::Yours { .. }), || format!("{:?} is {}", shown(k), answer.shown()))?;
     }
     for (n, k) in names.iter().enumerate() {
-        let version = fx.b.read(k).await?.map(|record| record.version);
+        let version = fx.b.read(k).await?.map(|record| record.version());
         same(&shown(k), &version, &Some(nth_token(n).version()))?;
         if n % 2 == 0 {
             says(&fx.b.complete(&done(k, nth_token(n), &n.to_string())).await?, "stored")?;

@@ -125,7 +125,7 @@ async fn records_of_different_tokens_have_different_versions(fx: Fixture) -> Ver
     let mut versions = Vec::new();
     for token in [A, B, C] {
         fx.held(&k, token).await?;
-        versions.extend(fx.a.read(&k).await?.map(|record| record.version));
+        versions.extend(fx.a.read(&k).await?.map(|record| record.version()));
         says(&fx.a.release(&k, &token).await?, "applied")?;
     }
     same("the versions", &versions, &vec![A.version(), B.version(), C.version()])

@@ -83,7 +83,7 @@ async fn a_verdict_on_the_version_it_saw_applies(fx: Fixture) -> Verdict {
         [(&yes, happened(&yes, H, "sent"), "done H sent"), (&no, did_not(&no, H), "vacant")]
     {
         fx.unsure(k, A, "sent?").await?;
-        let version = fx.a.read(k).await?.map(|record| record.version);
+        let version = fx.a.read(k).await?.map(|record| record.version());
         same("the version", &version, &Some(A.version()))?;
         says(&fx.b.resolve(&Resolve { version, ..verdict }).await?, "applied")?;
         says(&fx.a.read(k).await?, record)?;
@@ -193,11 +193,11 @@ async fn a_success_after_did_not_is_stored(fx: Fixture) -> Verdict {
 async fn a_version_names_the_record_and_not_the_moment(fx: Fixture) -> Verdict {
     let k = name("k");
     fx.retaken(&k, "sent?").await?;
-    let asked = fx.a.read(&k).await?.map(|record| record.version);
+    let asked = fx.a.read(&k).await?.map(|record| record.version());
     same("the version while somebody asks", &asked, &Some(R.version()))?;
     says(&fx.b.release(&k, &R).await?, "applied")?;
     // Nobody could tell: it is the record that was seen before, so a verdict on it still stands.
-    let back = fx.a.read(&k).await?.map(|record| record.version);
+    let back = fx.a.read(&k).await?.map(|record| record.version());
     same("the version of the record that came back", &back, &Some(A.version()))?;
     let seen = Resolve { version: Some(A.version()), ..did_not(&k, H) };
     says(&fx.b.resolve(&seen).await?, "applied")

@@ -30,22 +30,21 @@ list!("model":
 );
 
 async fn random_steps_are_answered_like_a_plain_map(fx: Fixture) -> Verdict {
-    explore(&fx, "steps", Weights { again: 1, batch: 1 }).await
+    explore(&fx, "steps", if long() { 10_000 } else { 200 }, Weights { again: 1, batch: 1 }).await
 }
 
 async fn random_steps_and_resends_are_answered_like_a_plain_map(fx: Fixture) -> Verdict {
-    explore(&fx, "resends", Weights { again: 30, batch: 1 }).await
+    explore(&fx, "resends", if long() { 3_000 } else { 100 }, Weights { again: 30, batch: 1 }).await
 }
 
 async fn random_batches_are_answered_like_a_plain_map(fx: Fixture) -> Verdict {
-    explore(&fx, "batches", Weights { again: 1, batch: 30 }).await
+    explore(&fx, "batches", if long() { 3_000 } else { 100 }, Weights { again: 1, batch: 30 }).await
 }
 
 /// How many shorter lists are tried when one is answered wrongly.
 const SHRINKS: usize = 2_000;
 
-async fn explore(fx: &Fixture, what: &'static str, weights: Weights) -> Verdict {
-    let count = if long() { 10_000 } else { 200 };
+async fn explore(fx: &Fixture, what: &'static str, count: usize, weights: Weights) -> Verdict {
     let seed = seed()?;
     let mut bytes = [0; 32];
     bytes.iter_mut().zip(seed.to_be_bytes()).for_each(|(to, from)| *to = from);

@@ -64,7 +64,7 @@ async fn each_key_of_crossing_batches_has_one_winner(fx: Fixture) -> Verdict {
             }
         }
         for k in &names {
-            let version = fx.a.read(k).await?.map(|record| record.version);
+            let version = fx.a.read(k).await?.map(|record| record.version());
             let winner = winners.get(k).map(|task| nth_token(*task).version());
             holds(version.is_some(), || "a key is vacant".into())?;
             same("who holds the key", &version, &winner)?;

@@ -117,7 +117,7 @@ async fn of_many_callers_one_wins(fx: Fixture) -> Verdict {
         same("how many won", &count(&answers, "yours"), &1)?;
         same("how many met the winner", &count(&answers, "held: pending ?"), &(TASKS - 1))?;
         let winner = answers.iter().position(|answer| answer == "yours").unwrap_or_default();
-        let version = fx.a.read(&k).await?.map(|record| record.version);
+        let version = fx.a.read(&k).await?.map(|record| record.version());
         same("who holds the key", &version, &Some(nth_token(winner).version()))?;
     }
     Ok(())

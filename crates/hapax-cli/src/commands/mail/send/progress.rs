@@ -2,11 +2,15 @@
 
 use super::tally::Tally;
 use crate::{duration, output::Output};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::{
+    fmt,
     io::{self, IsTerminal},
     time::Duration,
 };
+
+const CHECKING: &str = "{spinner} checking: {human_pos} messages";
+const SENDING: &str = "{bar:30} {human_pos}/{human_len}, {rate}, {eta} left\n{msg}";
 
 /// The bar, or nothing.
 #[derive(Debug)]
@@ -22,7 +26,7 @@ impl Progress {
             return Self(None);
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
-        bar.set_style(style("{spinner} checking: {human_pos} messages"));
+        bar.set_style(style(CHECKING));
         Self(Some(bar))
     }
 
@@ -38,7 +42,7 @@ impl Progress {
         if let Some(bar) = &self.0 {
             bar.reset();
             bar.set_length(all);
-            bar.set_style(style("{wide_bar} {human_pos}/{human_len} {per_sec}, {eta} left: {msg}"));
+            bar.set_style(style(SENDING));
         }
     }
 
@@ -74,7 +78,10 @@ impl Progress {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
+        let _ = write!(out, "{:.0}/s", state.per_sec());
+    })
 }
 
 #[cfg(test)]
@@ -83,10 +90,7 @@ mod tests {
 
     #[test]
     fn the_templates_can_be_read() {
-        for template in [
-            "{spinner} checking: {human_pos} messages",
-            "{wide_bar} {human_pos}/{human_len} {per_sec}, {eta} left: {msg}",
-        ] {
+        for template in [CHECKING, SENDING] {
             assert!(ProgressStyle::with_template(template).is_ok());
         }
     }

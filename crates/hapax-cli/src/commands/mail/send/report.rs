@@ -19,6 +19,7 @@ use hapax::{
 use std::{
     collections::{HashMap, HashSet},
     fmt::Write as _,
+    io::{self, IsTerminal as _},
 };
 
 /// So much is gathered before it is written, while there is more to come.
@@ -32,6 +33,8 @@ pub(super) struct Report<'a> {
     progress: &'a Progress,
     /// Entries that are not valid are reported twice: at the check for people, in their order for programs.
     skips_invalid: bool,
+    /// Whether data goes where the bar is.
+    shares_terminal: bool,
     buffer: Vec<u8>,
     shown: u64,
     hidden: u64,
@@ -43,7 +46,17 @@ impl<'a> Report<'a> {
     pub(super) fn new(output: &'a Output, progress: &'a Progress, skips_invalid: bool) -> Self {
         let codes = hapax::codes().into_iter().map(|info| (info.code, info)).collect();
         let (buffer, explained) = (Vec::with_capacity(BUFFER * 2), HashSet::new());
-        Self { output, progress, skips_invalid, buffer, shown: 0, hidden: 0, codes, explained }
+        Self {
+            output,
+            progress,
+            skips_invalid,
+            shares_terminal: io::stdout().is_terminal(),
+            buffer,
+            shown: 0,
+            hidden: 0,
+            codes,
+            explained,
+        }
     }
 
     /// What became of a message.
@@ -109,9 +122,9 @@ impl<'a> Report<'a> {
     fn has_room(&mut self) -> bool {
         let room = self.shown < MOST_SHOWN;
         if room {
-            self.shown += 1
+            self.shown += 1;
         } else {
-            self.hidden += 1
+            self.hidden += 1;
         }
         room
     }
@@ -139,7 +152,11 @@ impl<'a> Report<'a> {
     /// Writes what was gathered.
     pub(super) fn flush(&mut self) {
         if !self.buffer.is_empty() {
-            self.progress.aside(|| self.output.bytes(&self.buffer));
+            if self.shares_terminal {
+                self.progress.aside(|| self.output.bytes(&self.buffer));
+            } else {
+                self.output.bytes(&self.buffer);
+            }
             self.buffer.clear();
         }
     }

@@ -97,7 +97,7 @@ impl<'a> Stop<'a> {
     fn watch(&mut self, receipt: &Receipt) {
         match Ending::of(receipt) {
             Ending::Failed if receipt.failure().is_some_and(|failure| failure.retryable) => {
-                self.in_a_row += 1
+                self.in_a_row += 1;
             }
             Ending::Sent | Ending::Failed => self.in_a_row = 0,
             _ => {}
@@ -106,6 +106,12 @@ impl<'a> Stop<'a> {
             self.outage = Some(receipt.clone());
             self.drain.cancel();
         }
+    }
+
+    /// A further signal. Cancel safe.
+    pub(super) async fn signalled(&mut self) {
+        let signal = self.interrupts.next().await;
+        self.signal.get_or_insert(signal);
     }
 
     /// Whether nothing is worth waiting for.
@@ -205,6 +211,7 @@ impl Run<'_> {
             // A batch that is always ready must not keep signals from being heard.
             if n.is_multiple_of(128) {
                 tokio::task::yield_now().await;
+                self.progress.tally(&self.tally);
                 if self.stop.step().now_or_never().is_some() && self.stop.at_once {
                     return;
                 }
@@ -260,7 +267,7 @@ impl Run<'_> {
                 }
                 match feed.peek() {
                     Some(Fed { mail: Ok(Mail::Raw(_)) | Err(_), .. }) => {
-                        sends.extend(feed.pop().map(|fed| self.raw(fed)))
+                        sends.extend(feed.pop().map(|fed| self.raw(fed)));
                     }
                     _ => open = false,
                 }

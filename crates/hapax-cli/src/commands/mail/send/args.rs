@@ -1,0 +1,125 @@
+//! The command line of `hapax mail send`.
+
+use super::{input::Format, rate::Rate};
+use crate::duration;
+use clap::Args;
+use std::{path::PathBuf, time::Duration};
+
+/// Send files of mails, each mail once
+///
+/// Every line is checked before the first is sent: a line that is not valid is reported with its number, and nothing is
+/// sent. A mail with an idempotency key is sent once: run the same again after a kill, a crash or a failure, and only what
+/// was not sent is sent.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  hapax mail send welcome.jsonl                           writes one .eml a message to the folder outbox
+  hapax mail send - --via stub: < welcome.jsonl           accepts and forgets
+  hapax mail send list.csv --template welcome.json        one message a row
+  hapax mail send welcome.jsonl --key-template 'welcome:{to}'
+  hapax mail send welcome.jsonl --json > report.jsonl     a receipt a line
+  hapax mail send welcome.jsonl --only-failed report.jsonl
+
+A line of a .jsonl file:
+  {\"from\":\"Shop <shop@example.com>\",\"to\":[\"ada@example.com\"],\"subject\":\"Welcome\",\"text\":\"Welcome aboard.\",
+   \"attachments\":[{\"path\":\"terms.pdf\"}],\"idempotency_key\":\"welcome:1\"}
+(on one line). Also: sender, cc, bcc, reply_to, html, headers, in_reply_to, references, message_id, metadata, tags,
+send_at, tracking, unsubscribe; of an attachment also filename, content_type, base64, cid. Relative paths start at the
+folder of FILE. A line has at most 32 MiB.
+
+A template for CSV is a JSON object like such a line, with {{ column }} in its texts; {{ row[\"First name\"] }} for names
+that are no words. Values are escaped in html. What comes out empty is left out. subject, text and html may be
+{\"file\": \"body.html\"}, next to the template.
+
+Exit codes: 0 all sent, now or before; 1 some failed; 65 not valid, nothing sent; 75 some are in flight elsewhere; 76 some
+may have been sent; 130, 143 stopped.")]
+pub(crate) struct Send {
+    /// JSON Lines (- for standard input), .eml, or .csv together with --template
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "file:outbox",
+        help = "Where mails go: file:DIR writes one .eml a message, stub: accepts and forgets"
+    )]
+    pub(super) via: Vec<String>,
+    /// Makes a message of each row of a CSV file
+    #[arg(long, value_name = "FILE")]
+    pub(super) template: Option<PathBuf>,
+    /// What stands between the columns of a CSV file [default: a comma, a tab for .tsv]
+    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    pub(super) delimiter: Option<u8>,
+    /// How FILEs are read, where their names do not say so
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) format: Option<Format>,
+    #[arg(
+        long,
+        value_name = "TEXT",
+        help = "The key of messages that have none: text with {to}, {from}, {subject}, {line}, {file}, {message_id}, \
+                {metadata.NAME}, or the name of a column"
+    )]
+    pub(super) key_template: Option<String>,
+    /// Sends what is valid, and counts the rest as failed
+    #[arg(long)]
+    pub(super) skip_invalid: bool,
+    /// Says what would be sent and what would be replayed. Writes nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Only what failed in an earlier run and may fare better, by what it printed with --json
+    #[arg(long, value_name = "REPORT")]
+    pub(super) only_failed: Option<PathBuf>,
+    /// With --only-failed: also what failed for good
+    #[arg(long, requires = "only_failed")]
+    pub(super) failed_too: bool,
+    /// Sends in progress at a time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) concurrency: u16,
+    /// At most so many sends start: 50/s, 600/m, 1000/h. Replays do not count
+    #[arg(long, value_name = "RATE", value_parser = Rate::parse)]
+    pub(super) rate: Option<Rate>,
+    /// Attempts of one message, where a failure may pass
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(super) attempts: u32,
+    /// For one message, all attempts together
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
+    pub(super) timeout: Option<Duration>,
+    /// How long a key stays reserved if this run dies; renewed while it lives
+    #[arg(long, value_name = "DUR", default_value = "60s", value_parser = duration::parse_lease)]
+    pub(super) lease: Duration,
+    /// How long receipts answer
+    #[arg(long, value_name = "DUR", default_value = "24h", value_parser = duration::parse_positive)]
+    pub(super) ttl: Duration,
+    /// How long messages that another run holds are waited for at the end [default: the lease]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub(super) wait: Option<Duration>,
+    /// Keeps permanent refusals too, so that a later run answers with them instead of trying again
+    #[arg(long)]
+    pub(super) keep_rejected: bool,
+}
+
+fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text {
+        "\\t" | "tab" => Ok(b'\t'),
+        _ => match text.as_bytes() {
+            [byte] if byte.is_ascii_graphic() && *byte != b'"' || matches!(text, "\t" | " ") => {
+                Ok(*text.as_bytes().first().unwrap_or(&b','))
+            }
+            _ => Err("one ASCII character, or tab".to_owned()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delimiters_are_one_character() {
+        assert_eq!(parse_delimiter(";"), Ok(b';'));
+        assert_eq!(parse_delimiter("tab"), Ok(b'\t'));
+        for text in ["", ",,", "\"", "ä", "\n"] {
+            assert!(parse_delimiter(text).is_err(), "{text:?}");
+        }
+    }
+}
