@@ -1,7 +1,11 @@
 //! Names of records: (namespace, scope, key), joined so that no two triples meet.
 
 use sha2::{Digest, Sha256};
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 /// The longest text accepted.
 const MAX_BYTES: usize = 64 * 1024;
@@ -196,7 +200,7 @@ impl Default for Namespace {
 ///
 /// [`joined`](Self::joined) is one text for stores that have one: `N:namespace M:scope key` with the byte lengths in
 /// front (and no spaces), so no separator inside a part can move a border, and all keys of a scope share a prefix.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
     joined: Arc<str>,
     namespace: (u32, u32),
@@ -247,6 +251,13 @@ impl Name {
 
     fn part(&self, (start, end): (u32, u32)) -> &str {
         self.joined.get(start as usize..end as usize).unwrap_or_default()
+    }
+}
+
+impl Hash for Name {
+    /// The joined text says it all.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.joined.hash(state);
     }
 }
 

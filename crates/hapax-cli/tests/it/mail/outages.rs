@@ -94,3 +94,20 @@ fn a_folder_that_is_none_fails_every_message_and_keeps_no_key() {
     fs::remove_file(sandbox.path("outbox")).unwrap();
     counts(&send(&sandbox, &["a.jsonl"]).exits(0), "sent 2, replayed 0, failed 0, unknown 0, in flight 0");
 }
+
+#[test]
+fn a_store_that_does_not_answer_fails_each_message_and_sends_none() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", lines(3));
+    sandbox.write("one.jsonl", line(9));
+    send(&sandbox, &["one.jsonl", "--via", "file:other"]).exits(0);
+    let lock = rusqlite::Connection::open(sandbox.database()).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let store = format!("sqlite:{}?timeout=200ms", sandbox.database().display());
+    let ran = send(&sandbox, &["a.jsonl", "--store", &store]).exits(1).says("idempotency.store_failed");
+    counts(&ran, "sent 0, replayed 0, failed 3, unknown 0, in flight 0");
+    assert!(mails(&sandbox.path("outbox")).is_empty());
+    lock.execute_batch("ROLLBACK").unwrap();
+    let ran = send(&sandbox, &["a.jsonl", "--store", &store]).exits(0);
+    counts(&ran, "sent 3, replayed 0, failed 0, unknown 0, in flight 0");
+}

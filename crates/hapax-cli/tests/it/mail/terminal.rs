@@ -12,8 +12,10 @@ fn shown(sandbox: &Sandbox, args: &[&str]) -> String {
     unlockpt(&ours).unwrap();
     let name = ptsname(&ours, Vec::new()).unwrap();
     let theirs = File::options().read(true).write(true).open(OsStr::from_bytes(name.as_bytes())).unwrap();
-    let mut run = sandbox.command(args);
-    let mut run = run.env("TERM", "xterm").stdout(Stdio::null()).stderr(theirs).spawn().unwrap();
+    let mut command = sandbox.command(args);
+    let mut run = command.env("TERM", "xterm").stdout(Stdio::null()).stderr(theirs).spawn().unwrap();
+    // It holds the terminal open.
+    drop(command);
     let reader = thread::spawn(move || {
         let (mut ours, mut all) = (File::from(ours), Vec::new());
         // When nobody has the other end any more, that is an error and not an end.
