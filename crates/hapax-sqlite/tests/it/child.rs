@@ -24,7 +24,11 @@ impl Process {
     }
 
     pub(crate) fn command(role: &str, path: &Path) -> Command {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        Self::command_of(&std::env::current_exe().unwrap(), role, path)
+    }
+
+    pub(crate) fn command_of(program: &Path, role: &str, path: &Path) -> Command {
+        let mut command = Command::new(program);
         command.args(["child::plays_its_role", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
         command.env(ROLE, role).env(PATH, path).stdin(Stdio::piped()).stdout(Stdio::piped());
         command
