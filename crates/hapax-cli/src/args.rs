@@ -10,6 +10,7 @@ const AFTER: &str = "\
 EXAMPLES:
   hapax once nightly-report -- ./report.sh      runs it; a second call prints what the first printed
   hapax once backup --every 1d -- ./backup.sh   once a day, however often cron calls
+  hapax mail send mails.jsonl                   each mail once; run again, it sends what is left
   hapax keys list                               what is kept
   hapax codes                                   exit codes, and what each error code means
 

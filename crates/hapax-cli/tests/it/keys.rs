@@ -115,6 +115,8 @@ fn verdicts_that_make_no_sense_are_refused() {
     resolve(&["--as", "done", "--receipt", r#"{"exitcode": 1}"#]).exits(65).says("did you mean `exit_code`?");
     resolve(&["--as", "done", "--version", "12"]).exits(2).says("16 hex digits");
     resolve(&["--as", "done", "--scope", "charge"]).exits(2).says("--receipt");
+    // A mail has a receipt of its own form.
+    resolve(&["--as", "done", "--scope", "mail", "--receipt", "{}"]).exits(2).says("hapax mail resolve");
     assert_eq!(sandbox.state("k"), "unknown");
 }
 

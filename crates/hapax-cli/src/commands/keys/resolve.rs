@@ -88,6 +88,11 @@ impl Resolve {
                     run.map_err(|reason| Failure::input(format!("--receipt cannot be used: {reason}")))?;
                 run.encode().map_err(|error| Failure::input(format!("--receipt cannot be used: {error}")))?
             }
+            // A mail's receipt has a form of its own.
+            (scope, _) if scope == "mail" || scope.starts_with("mail:") || scope.starts_with("mail-rehearsal:") => {
+                let message = format!("--as done does not go with the scope {}", crate::text::shown(scope));
+                return Err(Failure::usage(message).help("say `hapax mail resolve KEY --as done`"));
+            }
             (_, Some(json)) => {
                 let value: serde_json::Value = serde_json::from_str(json)
                     .map_err(|error| Failure::input(format!("--receipt is no JSON: {error}")))?;
