@@ -4,7 +4,12 @@
 use crate::{commands::Command, failure::Failure};
 use clap::{Args, Parser};
 use hapax::Key;
-use std::{ffi::OsString, fs, path::PathBuf};
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
 
 const AFTER: &str = "\
 EXAMPLES:
@@ -55,6 +60,16 @@ pub(crate) struct Global {
     pub(crate) config: Option<PathBuf>,
 }
 
+/// The longest key, with the newline that may end its file.
+const LONGEST: usize = 64 * 1024 + 1;
+
+/// Of a file that may have no end: no more than it takes to see that it is too long for a key.
+fn start_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// A key, by its text or from a file.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
@@ -75,9 +90,13 @@ impl KeyArg {
         match (&self.key, &self.key_file) {
             (Some(key), _) => key.to_str().map(str::to_owned).ok_or_else(not_utf8),
             (None, Some(path)) => {
-                let bytes = fs::read(path).map_err(|error| {
+                let bytes = start_of(path).map_err(|error| {
                     Failure::input(format!("the key cannot be read from {}: {error}", path.display()))
                 })?;
+                if bytes.len() > LONGEST {
+                    let message = format!("the key in {} is longer than 64 KiB", path.display());
+                    return Err(Failure::new(crate::exit::Exit::Invalid, "idempotency.invalid", message));
+                }
                 let text = String::from_utf8(bytes).map_err(|_| not_utf8())?;
                 Ok(text.strip_suffix('\n').map_or_else(|| text.clone(), str::to_owned))
             }

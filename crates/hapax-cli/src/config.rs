@@ -1,7 +1,7 @@
 //! Which store and which namespace: from the command line, the environment, `hapax.toml`, or the defaults, in this
 //! order.
 
-use crate::{args::Global, failure::Failure, output::Output, text};
+use crate::{args::Global, failure::Failure, output, text};
 use std::{
     env, fs,
     io::Read,
@@ -13,6 +13,7 @@ const FILE: &str = "hapax.toml";
 /// Far more than the few lines that a configuration has.
 const MAX_BYTES: u64 = 1 << 20;
 const NAMES: &[&str] = &["store", "namespace"];
+const STORE: &str = "HAPAX_STORE";
 
 /// Where a setting comes from: what a message about it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +34,9 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn load(flags: &Global, output: &Output) -> Result<Self, Failure> {
-        let file = read_file(flags, output)?;
-        let (store, store_from) = first(flags.store.as_ref(), "HAPAX_STORE", file.store)?;
+    pub(crate) fn load(flags: &Global) -> Result<Self, Failure> {
+        let file = read_file(flags)?;
+        let (store, store_from) = first(flags.store.as_ref(), STORE, file.store)?;
         let (namespace, _) = first(flags.namespace.as_ref(), "HAPAX_NAMESPACE", file.namespace)?;
         if store.as_deref() == Some("") {
             return Err(
@@ -53,6 +54,11 @@ fn first(
 ) -> Result<(Option<String>, Origin), Failure> {
     if let Some(flag) = flag {
         return Ok((Some(flag.clone()), Origin::Flag));
+    }
+    // One that a script left empty by mistake would lead to another store than the one that was meant.
+    if variable == STORE && env::var_os(variable).is_some_and(|value| value.is_empty()) {
+        return Err(Failure::config(format!("{variable} is empty"))
+            .help(format!("set {variable} to sqlite:PATH, or unset it for the default store")));
     }
     if let Some(value) = of_environment(variable)? {
         return Ok((Some(value), Origin::Environment));
@@ -80,7 +86,7 @@ struct File {
     namespace: Option<String>,
 }
 
-fn read_file(flags: &Global, output: &Output) -> Result<File, Failure> {
+fn read_file(flags: &Global) -> Result<File, Failure> {
     let chosen = match &flags.config {
         Some(path) => Some(path.clone()),
         None => of_environment("HAPAX_CONFIG")?.map(PathBuf::from),
@@ -97,7 +103,8 @@ fn read_file(flags: &Global, output: &Output) -> Result<File, Failure> {
             Ok(None) => return Ok(File::default()),
             Ok(Some(text)) => (FILE.into(), text),
             Err(reason) => {
-                output.note(&format!("{FILE} is not used: {reason}"));
+                // Not a note: keys that go elsewhere than they were meant to can run again.
+                output::warn(&format!("{FILE} is not used: {reason}"));
                 return Ok(File::default());
             }
         },

@@ -66,7 +66,11 @@ impl Exit {
 
     /// Of a line of the table of codes.
     pub(crate) fn of_info(info: &CodeInfo) -> Self {
-        Self::of_words(info.code, info.category)
+        match info.code {
+            // Where the URL is right and its place is not, it is `Unreachable`.
+            "store.config" => Self::Usage,
+            _ => Self::of_words(info.code, info.category),
+        }
     }
 
     fn of_words(code: &str, category: &str) -> Self {

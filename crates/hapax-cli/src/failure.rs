@@ -3,8 +3,9 @@
 use crate::{
     exit::Exit,
     output::{self, Output},
+    text,
 };
-use hapax::{CodeInfo, Coded, ConnectError, IdempotencyError, InvalidKey, StoreError};
+use hapax::{CodeInfo, Coded, ConnectError, IdempotencyError, InvalidKey, StoreError, StoreErrorKind};
 use serde_json::json;
 use std::{error::Error, fmt::Write as _};
 
@@ -136,14 +137,15 @@ impl Failure {
 
     /// On stderr alone.
     pub(crate) fn explain(&self) {
-        let mut text = format!("error: {} ({})", self.message, self.code);
+        // Paths and words of the system are in it as they came.
+        let mut said = format!("error: {} ({})", text::shown(&self.message), self.code);
         for cause in &self.causes {
-            let _ = write!(text, "\n  cause: {cause}");
+            let _ = write!(said, "\n  cause: {}", text::shown(cause));
         }
         if let Some(help) = self.remedy() {
-            let _ = write!(text, "\n  help: {help}");
+            let _ = write!(said, "\n  help: {}", text::shown(&help));
         }
-        output::say(&text);
+        output::say(&said);
     }
 
     fn remedy(&self) -> Option<String> {
@@ -159,8 +161,10 @@ impl Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let failure = Self::of(&error);
-        // What stands in the URL is usage; where it leads to is the store.
-        if error.op() == "read the store URL" { Self { exit: Exit::Usage, ..failure } } else { failure }
+        // What stands in the URL is usage; where it leads to is the store. Only stores with a place say the latter.
+        let of_url = error.kind() == StoreErrorKind::Config
+            && (error.op() == "read the store URL" || matches!(error.backend(), "hapax" | "memory"));
+        if of_url { Self { exit: Exit::Usage, ..failure } } else { failure }
     }
 }
 
@@ -191,13 +195,14 @@ impl From<InvalidKey> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hapax::StoreErrorKind;
 
     #[test]
     fn wrong_urls_are_usage_and_wrong_places_are_the_store() {
         let error = |op| StoreError::new(StoreErrorKind::Config, "sqlite", op, "no");
         assert_eq!(Failure::from(error("read the store URL")).exit, Exit::Usage);
         assert_eq!(Failure::from(error("open the file")).exit, Exit::Unreachable);
+        let unknown = StoreError::new(StoreErrorKind::Config, "hapax", "connect", "no such store");
+        assert_eq!(Failure::from(unknown).exit, Exit::Usage);
     }
 
     #[test]

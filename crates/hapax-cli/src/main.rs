@@ -53,7 +53,7 @@ fn run() -> Exit {
         Err(exit) => return exit,
     };
     let output = Output::new(cli.global.json, cli.global.quiet);
-    let ready = log::start(cli.global.verbose).and_then(|()| Settings::load(&cli.global, &output));
+    let ready = log::start(cli.global.verbose).and_then(|()| Settings::load(&cli.global));
     let settings = match ready {
         Ok(settings) => settings,
         Err(failure) => return fail(&failure, &output),

@@ -5,8 +5,8 @@ use crate::{
     failure::Failure,
     text,
 };
-use hapax::{BackendUrl, Hapax};
-use std::{env, fmt::Write as _, fs, path::PathBuf};
+use hapax::{BackendUrl, Hapax, core::registry::ConnectOptions, sqlite::SqliteOptions};
+use std::{env, fmt::Write as _, fs, io::ErrorKind, path::PathBuf};
 
 /// Whether another run has to find what this one keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +53,16 @@ pub(crate) fn is_missing(settings: &Settings) -> Result<bool, Failure> {
         None => data_folder()?.join("hapax").join("hapax.db"),
         Some(url) => match BackendUrl::parse(url)? {
             url if url.scheme() == "sqlite" => {
+                // What is wrong in it is wrong whether or not the file is there.
+                SqliteOptions::from_url(&url, &ConnectOptions::default())?;
                 let rest = url.rest();
                 PathBuf::from(rest.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(rest))
             }
             _ => return Ok(false),
         },
     };
-    Ok(!path.exists())
+    // Whatever else may be wrong there, opening it tells.
+    Ok(fs::metadata(&path).is_err_and(|error| error.kind() == ErrorKind::NotFound))
 }
 
 /// The flags that lead another command to the same store and namespace, for messages.

@@ -18,10 +18,7 @@ pub(crate) fn time_rough(at: Timestamp) -> String {
 pub(crate) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        // Controls, and the marks that turn the direction of what follows.
-        let hidden = c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if hidden {
+        if is_obeyed(c) {
             let _ = write!(out, "{}", c.escape_default());
         } else {
             out.push(c);
@@ -30,13 +27,39 @@ pub(crate) fn shown(text: &str) -> String {
     out
 }
 
-/// As an argument that a POSIX shell reads back.
+/// Controls, and the marks that turn the direction of what follows.
+fn is_obeyed(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// As an argument that a POSIX shell reads back, on one line, and without anything that a terminal would obey.
 pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@=+,%".contains(c);
     if !text.is_empty() && !text.starts_with('-') && text.chars().all(plain) {
         return text.to_owned();
     }
+    if text.chars().any(is_obeyed) {
+        return escaped(text);
+    }
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// In the form of quotes that has escapes. Three octal digits for each byte: nothing behind them can be taken for more.
+fn escaped(text: &str) -> String {
+    let mut out = String::from("$'");
+    for c in text.chars() {
+        match c {
+            '\'' | '\\' => out.extend(['\\', c]),
+            c if is_obeyed(c) => {
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    let _ = write!(out, "\\{byte:03o}");
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('\'');
+    out
 }
 
 /// The nearest of `known`, if any is near.
@@ -70,6 +93,7 @@ mod tests {
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted("-x"), "'-x'");
         assert_eq!(quoted("a#1"), "'a#1'");
+        assert_eq!(quoted("it's\\\x1b[2J\n1\u{202e}"), r"$'it\'s\\\033[2J\0121\342\200\256'");
     }
 
     #[test]

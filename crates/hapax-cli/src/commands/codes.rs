@@ -62,7 +62,7 @@ impl Codes {
                 ("meaning", info.meaning),
                 ("to do", info.remedy),
                 ("retryable", again),
-                ("exit code", &Exit::of_info(info).code().to_string()),
+                ("exit code", &exits(info)),
             ] {
                 output.line(&format!("{name:<10} {value}"));
             }
@@ -71,12 +71,20 @@ impl Codes {
                 TABLE.iter().map(|(code, meaning)| vec![(*code).to_owned(), (*meaning).to_owned()]).collect();
             output.list(&["EXIT", "MEANING"], &rows);
             output.line("");
-            let row = |info: &hapax::CodeInfo| {
-                vec![info.code.to_owned(), Exit::of_info(info).code().to_string(), info.meaning.to_owned()]
-            };
+            let row =
+                |info: &hapax::CodeInfo| vec![info.code.to_owned(), exits(info), info.meaning.to_owned()];
             output.list(&["CODE", "EXIT", "MEANING"], &codes.iter().map(row).collect::<Vec<_>>());
         }
         output.end()?;
         Ok(Exit::Done)
+    }
+}
+
+/// How a command ends that ends with this code.
+fn exits(info: &hapax::CodeInfo) -> String {
+    let exit = Exit::of_info(info).code();
+    match info.code {
+        "store.config" => format!("{exit} (URL), {} (place)", Exit::Unreachable.code()),
+        _ => exit.to_string(),
     }
 }

@@ -48,6 +48,19 @@ fn the_store_is_where_the_settings_say() {
 }
 
 #[test]
+fn an_empty_variable_is_no_store() {
+    let sandbox = Sandbox::new();
+    let once = |args: &[&str]| {
+        let mut command = sandbox.sh_command(&[&["once", "k"], args].concat(), "echo x > ran");
+        Ran::of(command.env("HAPAX_STORE", "").output().unwrap())
+    };
+    once(&[]).exits(2).says("HAPAX_STORE is empty");
+    assert!(!sandbox.path("ran").exists() && !sandbox.database().exists());
+    // A flag beats it.
+    once(&["--store", "sqlite:flag.db"]).exits(0);
+}
+
+#[test]
 fn the_default_store_is_private() {
     let sandbox = Sandbox::new();
     sandbox.sh(&["once", "k"], "exit 0").exits(0);
@@ -70,8 +83,12 @@ fn a_file_that_others_may_write_is_not_used() {
         mode(&file, open);
         assert_eq!(namespace(&sandbox, &[], &[]), "default", "{open:o}");
         sandbox.hapax(&["keys", "list"]).exits(0).says("hapax.toml is not used: others may write to it");
-        let quiet = sandbox.hapax(&["keys", "list", "-q"]).exits(0);
-        assert_eq!(quiet.stderr, "");
+        // Asked for no notes, it says so all the same: keys go elsewhere.
+        sandbox
+            .hapax(&["keys", "list", "-q"])
+            .exits(0)
+            .says("warning: hapax.toml")
+            .says("chmod go-w hapax.toml");
     }
     // Named on the command line, it is the caller's own choice.
     assert_eq!(namespace(&sandbox, &["--config", "hapax.toml"], &[]), "of-file");

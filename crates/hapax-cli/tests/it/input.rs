@@ -79,6 +79,18 @@ fn a_file_holds_the_keys_that_no_command_line_can() {
 }
 
 #[test]
+fn a_file_without_end_holds_no_key() {
+    let sandbox = Sandbox::new();
+    sandbox.sh(&["once", "--key-file", "/dev/zero"], "echo x > ran").exits(65).says("longer than 64 KiB");
+    assert!(!sandbox.path("ran").exists());
+    // The newline at the end does not count.
+    let longest = sandbox.write("longest", format!("{}\n", "k".repeat(65_536)));
+    sandbox.sh(&["once", "--key-file", longest.to_str().unwrap()], "exit 0").exits(0);
+    let longer = sandbox.write("longer", "k".repeat(65_537));
+    sandbox.sh(&["once", "--key-file", longer.to_str().unwrap()], "exit 0").exits(65).says("65537 bytes");
+}
+
+#[test]
 fn unknown_flags_name_the_nearest() {
     let sandbox = Sandbox::new();
     sandbox.sh(&["once", "k", "--fingerprnt", "x"], "exit 0").exits(2).says("--fingerprint");
@@ -128,7 +140,18 @@ fn wrong_urls_say_what_is_right() {
     once("shop.db").says("sqlite:PATH");
     once("sqlite:").says("sqlite:PATH");
     once("");
-    sandbox.sh(&["--store", "mysql://ada:secret@h/db", "once", "k"], "echo x > ran").says("sqlite:");
+    once("mysql://ada:secret@h/db").says("sqlite:");
+    once("foo:x").says("`foo:`").says("store.config");
+    once("redis://h").says("`redis:`");
+    for url in ["shop.db", "foo:x", "redis://h", "sqlite:a.db?synchronus=normal", "sqlite:"] {
+        for args in [&["keys", "list"][..], &["keys", "get", "k"], &["keys", "prune"], &["store", "upgrade"]]
+        {
+            let ran = sandbox.hapax(&[&["--store", url, "--json"], args].concat()).exits(2);
+            assert_eq!(ran.json()["error"]["code"], "store.config", "{url}");
+        }
+    }
+    let code = sandbox.hapax(&["codes", "store.config"]).exits(0).stdout;
+    assert!(code.contains("exit code  2 (URL), 69 (place)"), "{code}");
     assert!(!sandbox.path("ran").exists());
     let files = fs::read_dir(sandbox.path("")).unwrap().count();
     assert_eq!(files, 0);

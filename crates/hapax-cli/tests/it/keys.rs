@@ -18,6 +18,24 @@ fn a_vacant_key_is_no_error() {
 }
 
 #[test]
+fn looking_makes_no_store() {
+    let sandbox = Sandbox::new();
+    for store in [&[][..], &["--store", "sqlite:other.db"]] {
+        for args in [&["keys", "get", "k"][..], &["keys", "list"]] {
+            sandbox.hapax(&[store, args].concat()).exits(0);
+        }
+        assert!(sandbox.hapax(&[store, &["keys", "list", "--json"]].concat()).exits(0).lines().is_empty());
+        assert_eq!(
+            sandbox.hapax(&[store, &["keys", "get", "k", "--json"]].concat()).json()["state"],
+            "vacant"
+        );
+    }
+    assert_eq!(std::fs::read_dir(sandbox.path("")).unwrap().count(), 0);
+    sandbox.write("file", "");
+    sandbox.hapax(&["--store", "sqlite:file/a.db", "keys", "list"]).exits(69);
+}
+
+#[test]
 fn a_done_key_shows_its_receipt() {
     let sandbox = Sandbox::new();
     sandbox.sh(&["once", "k", "--ttl", "1h"], "echo out").exits(0);

@@ -116,6 +116,8 @@ fn notes_are_for_stderr_and_can_be_left_out() {
     assert!(list.stdout.starts_with("k\tdone\tonce\t"), "{list:?}");
     let verbose = sandbox.sh(&["once", "k", "-vv"], "exit 0").exits(0);
     assert_eq!(verbose.stdout, "");
+    sandbox.sh(&["once", "k", "-v"], "exit 0").exits(0).says("settled by an earlier call");
+    sandbox.sh(&["once", "new", "-v"], "exit 0").exits(0).says("the command is run").says("fate");
     sandbox.hapax(&["keys", "list", "-q", "-v"]).exits(2);
 }
 
@@ -126,4 +128,13 @@ fn terminal_commands_in_a_key_are_shown_as_text() {
     let again = sandbox.sh(&["once", "a\x1b[2Jb"], "exit 0").exits(0);
     assert!(!again.stderr.contains('\x1b') && again.stderr.contains(r"a\u{1b}[2Jb"), "{again:?}");
     assert!(!sandbox.hapax(&["keys", "list"]).stdout.contains('\x1b'));
+    // Neither does what is said to do about it command any, and a shell reads the key back.
+    let unknown =
+        sandbox.sh(&["once", "u\x1b[2J"], "exit 76").exits(76).says(r"hapax keys resolve $'u\033[2J'");
+    assert!(!unknown.stderr.contains('\x1b'), "{unknown:?}");
+    sandbox.sh(&["once", "c\x1b[2J"], "exit 0").exits(0);
+    let more = sandbox.hapax(&["keys", "list", "--limit", "1"]).exits(0).says("--after $'");
+    assert!(!more.stderr.contains('\x1b'), "{more:?}");
+    let nowhere = sandbox.hapax(&["keys", "get", "--key-file", "no\x1b[2J"]).exits(65);
+    assert!(!nowhere.stderr.contains('\x1b'), "{nowhere:?}");
 }

@@ -1,7 +1,7 @@
 //! `hapax keys get`.
 
-use super::Target;
-use crate::{commands::Context, exit::Exit, failure::Failure};
+use super::{Shown, Target};
+use crate::{commands::Context, exit::Exit, failure::Failure, store};
 use clap::Args;
 
 /// Show what is kept under a key
@@ -20,7 +20,12 @@ pub(crate) struct Get {
 
 impl Get {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        self.target.find(context).await?.look().await?.print(&context.output);
+        let shown = if store::is_missing(&context.settings)? {
+            Shown::new(&self.target.name(context)?, None)
+        } else {
+            self.target.find(context).await?.look().await?
+        };
+        shown.print(&context.output);
         Ok(Exit::Done)
     }
 }

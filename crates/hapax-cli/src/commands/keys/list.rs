@@ -1,7 +1,13 @@
 //! `hapax keys list`.
 
 use super::show::{COLUMNS, Shown};
-use crate::{commands::Context, exit::Exit, failure::Failure, store::Sharing, text};
+use crate::{
+    commands::Context,
+    exit::Exit,
+    failure::Failure,
+    store::{self, Sharing},
+    text,
+};
 use clap::{Args, ValueEnum};
 use hapax::{
     Key,
@@ -68,7 +74,11 @@ impl ListKeys {
             after,
             limit: 0,
         };
-        let hapax = crate::store::open(&context.settings, Sharing::Needed).await?;
+        // Looking makes no store.
+        if store::is_missing(&context.settings)? {
+            return Ok(Exit::Done);
+        }
+        let hapax = store::open(&context.settings, Sharing::Needed).await?;
         let mut left = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let (mut rows, mut more) = (Vec::new(), true);
         while more && left > 0 && !output.is_closed() {

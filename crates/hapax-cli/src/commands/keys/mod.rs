@@ -71,10 +71,14 @@ struct Found {
 }
 
 impl Target {
-    async fn find(&self, context: &Context) -> Result<Found, Failure> {
+    fn name(&self, context: &Context) -> Result<Name, Failure> {
         let (key, scope) = (self.key.kept()?, Scope::from_shown(&self.scope)?);
         let namespace = Namespace::new(&context.settings.namespace)?;
-        let name = Name::new(&namespace, &scope, &key);
+        Ok(Name::new(&namespace, &scope, &key))
+    }
+
+    async fn find(&self, context: &Context) -> Result<Found, Failure> {
+        let name = self.name(context)?;
         let hapax = crate::store::open(&context.settings, Sharing::Needed).await?;
         Ok(Found { hapax, name })
     }

@@ -89,7 +89,9 @@ impl Resolve {
                 run.encode().map_err(|error| Failure::input(format!("--receipt cannot be used: {error}")))?
             }
             // A mail's receipt has a form of its own.
-            (scope, _) if scope == "mail" || scope.starts_with("mail:") || scope.starts_with("mail-rehearsal:") => {
+            (scope, _)
+                if scope == "mail" || scope.starts_with("mail:") || scope.starts_with("mail-rehearsal:") =>
+            {
                 let message = format!("--as done does not go with the scope {}", crate::text::shown(scope));
                 return Err(Failure::usage(message).help("say `hapax mail resolve KEY --as done`"));
             }

@@ -12,8 +12,8 @@ use clap::{Args, Subcommand};
 #[command(after_help = "\
 EXAMPLES:
   hapax mail send welcome.jsonl
-  hapax keys list --scope mail --state unknown
-  hapax mail resolve welcome:1 --as done")]
+  hapax keys list --all-scopes --state unknown
+  hapax mail resolve welcome:1 --as done --via file:outbox")]
 pub(crate) struct Mail {
     #[command(subcommand)]
     command: MailCommand,

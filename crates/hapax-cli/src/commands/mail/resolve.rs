@@ -11,7 +11,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use hapax::{
-    Hapax, IdempotencyError, Key, Version,
+    Coded as _, Hapax, IdempotencyError, Key, Version,
     core::{Name, Namespace, Scope},
     mail::Receipt,
 };
@@ -26,7 +26,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:
-  hapax keys list --scope mail --state unknown
+  hapax keys list --all-scopes --state unknown
   hapax mail resolve welcome:1 welcome:2 --as failed
   hapax mail resolve welcome:3 --as done --receipt '{\"provider_id\": \"250 queued as 4XyZ\"}'
   hapax mail resolve welcome:4 --as failed --via file:outbox")]
@@ -144,6 +144,13 @@ impl Resolve {
             Ok(()) => {
                 now.print(&context.output);
                 Ok(())
+            }
+            Err(error @ IdempotencyError::Changed { .. }) if now.state == "vacant" => {
+                let (key, scope) = (text::shown(key.as_str()), text::shown(name.scope()));
+                let message = format!("nothing unknown is under {key} in scope {scope}: nothing was written");
+                let help = "name the --via that it was sent with; `hapax keys list --all-scopes --state unknown` \
+                            shows what is unknown";
+                Err(Failure::new(Exit::Invalid, error.code(), message).help(help))
             }
             Err(error @ IdempotencyError::Changed { .. }) => {
                 let key = text::shown(key.as_str());

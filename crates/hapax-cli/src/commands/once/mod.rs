@@ -13,7 +13,7 @@ mod verdict;
 
 use self::{
     plan::Plan,
-    report::{Outcome, Report},
+    report::{Now, Outcome, Report},
     verdict::{Fate, Verdict},
 };
 use super::Context;
@@ -166,9 +166,15 @@ impl Call<'_> {
             signal = self.interrupts.next() => return self.interrupted(signal).await,
         };
         match begun {
-            Ok(Begun::Settled(record)) => Report::replayed(&record),
+            Ok(Begun::Settled(record)) => {
+                tracing::info!(key = ?plan.name, version = %record.version(), "settled by an earlier call");
+                Report::replayed(&record)
+            }
             Ok(Begun::Mine(reservation)) => match reservation.ready().await {
-                Ok(reservation) => self.start(reservation).await,
+                Ok(reservation) => {
+                    tracing::info!(key = ?plan.name, fingerprint = %plan.fingerprint, "reserved, the command is run");
+                    self.start(reservation).await
+                }
                 Err(error) => refused(error),
             },
             Err(error) => refused(error),
@@ -239,18 +245,22 @@ impl Call<'_> {
             took_ms: u64::try_from(took.as_millis()).ok(),
         };
         let rest = rest_of_lease(&reservation);
-        let mut stored = true;
+        let (mut stored, mut now) = (true, Now::Ours);
+        tracing::info!(key = ?self.plan.name, exit = verdict.exit, fate = ?verdict.fate, "the command has ended");
         match verdict.fate {
             Fate::Freed => reservation.release().await,
             Fate::Kept(kind) => {
                 // Strings and numbers always have a form in JSON. An empty receipt would be unreadable: never run again.
                 let receipt = run.encode().unwrap_or_else(|_| Receipt::new(receipt::CODEC, Vec::new()));
-                stored = !matches!(reservation.complete(kind, receipt).await, Kept::Deferred(_));
+                match reservation.complete(kind, receipt).await {
+                    Kept::Deferred(_) => stored = false,
+                    kept => now = Now::after(&kept),
+                }
             }
         }
         let closed = self.finish(rest, ended.copied.wait()).await;
         stored = stored || closed.is_some_and(|closed| closed.unstored == 0);
-        Report::ran(verdict, run, stored)
+        Report::ran(verdict, run, stored, now)
     }
 
     /// Waits until our own output is written, as long as that takes (someone may be reading page by page), and gives the

@@ -18,6 +18,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use hapax::{
     Timestamp,
     core::idempotency::{Kind, Record, RecordState},
+    protocol::Kept,
 };
 use serde::Serialize;
 use std::time::Duration;
@@ -36,6 +37,31 @@ pub(super) enum Outcome {
     StoreFailed,
 }
 
+/// What the store has under the key once the call has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Now {
+    /// What this call has left there.
+    Ours,
+    /// The reservation of another call: what this one has left counts if that one fails.
+    InFlight,
+    /// The result of another call.
+    Done,
+}
+
+impl Now {
+    pub(super) fn after(kept: &Kept) -> Self {
+        match kept {
+            Kept::Late => Self::InFlight,
+            Kept::Superseded(record)
+                if matches!(record.state, RecordState::Settled { kind: Kind::Done, .. }) =>
+            {
+                Self::Done
+            }
+            _ => Self::Ours,
+        }
+    }
+}
+
 /// The end of a call.
 #[derive(Debug)]
 pub(super) struct Report {
@@ -51,6 +77,7 @@ pub(super) struct Report {
     unknown: Option<String>,
     /// Whether the store has the receipt.
     stored: bool,
+    now: Now,
 }
 
 impl Report {
@@ -65,6 +92,7 @@ impl Report {
             failure: None,
             unknown: None,
             stored: true,
+            now: Now::Ours,
         }
     }
 
@@ -98,7 +126,7 @@ impl Report {
     }
 
     /// The command began, and ended.
-    pub(super) fn ran(verdict: Verdict, run: Run, stored: bool) -> Self {
+    pub(super) fn ran(verdict: Verdict, run: Run, stored: bool, now: Now) -> Self {
         let (outcome, code) = match (verdict.is_unknown(), verdict.ended) {
             (true, receipt::Ended::LeaseLost) => (Outcome::LeaseLost, Some("idempotency.lease_lost")),
             (true, receipt::Ended::TimedOut) => (Outcome::Unknown, Some("idempotency.timed_out")),
@@ -110,6 +138,7 @@ impl Report {
             run: Some(run),
             unknown: verdict.is_unknown().then_some(verdict.why),
             stored,
+            now,
             ..Self::new(outcome, Exit::Command(verdict.exit))
         }
     }
@@ -197,10 +226,21 @@ impl Report {
             // The call itself ended so: it exits with its own code, and later ones with 76.
             (_, None, Some(why)) => {
                 let code = self.code.unwrap_or("idempotency.unknown");
-                output::say(&format!(
-                    "error: the outcome of {key} is unknown: {why} ({code})\n  help: find out what it did, then: {}",
-                    settle()
-                ));
+                let (found, help) = match self.now {
+                    Now::Ours => (
+                        format!("the outcome of {key} is unknown: {why}"),
+                        format!("find out what it did, then: {}", settle()),
+                    ),
+                    Now::InFlight => (
+                        format!("the command of {key} may have had its effect: {why}; another call has the key now"),
+                        format!("find out what it did; should the other call fail, then: {}", settle()),
+                    ),
+                    Now::Done => (
+                        format!("the command of {key} may have had its effect: {why}; another call has completed the key since"),
+                        "find out what it did; the key is done, and later calls get the result of the other call".to_owned(),
+                    ),
+                };
+                output::say(&format!("error: {found} ({code})\n  help: {help}"));
             }
             (Outcome::Replayed, ..) => {
                 if let Some(run) = &self.run {

@@ -172,7 +172,10 @@ fn frozen(before: &str, rest: &str) -> (Room, Ran) {
     assert!(!is_alive(room.pid()));
     was_gone_before_the_next(&room);
     call.signal(Signal::CONT);
-    call.end().exits(79).says("idempotency.lease_lost");
+    let ran = call.end().exits(79).says("idempotency.lease_lost");
+    // What it says to do has to fit what the key is now.
+    assert_eq!(ran.stderr.contains("hapax keys resolve"), next.code != 0, "{ran:?}");
+    assert_eq!(ran.stderr.contains("another call has completed the key"), next.code == 0, "{ran:?}");
     until("nothing is left", || room.processes().is_empty());
     was_gone_before_the_next(&room);
     (room, next)

@@ -79,6 +79,19 @@ fn attachments_that_are_not_there() {
 }
 
 #[test]
+fn a_time_to_send_where_nothing_can_be_scheduled() {
+    let later = with(r#""send_at":"2030-01-31T09:00:00Z""#);
+    refused(&later, &["a.jsonl:3: send_at: `file:` sends at once"]);
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", &later);
+    send(&sandbox, &["a.jsonl", "--via", "stub:"]).exits(65).says("send_at: `stub:` sends at once");
+    // Skipped, it is reported for what it is.
+    let skipped = send(&sandbox, &["a.jsonl", "--skip-invalid", "--json"]).exits(1);
+    assert_eq!(skipped.json()["code"], "message.unsupported");
+    assert!(skipped.stderr.contains("1 message is not valid and was skipped"), "{skipped:?}");
+}
+
+#[test]
 fn keys_that_are_too_long_or_empty() {
     let key = |key: &str| {
         format!(r#"{{"from":"a@example.com","to":"b@example.com","text":"","idempotency_key":"{key}"}}"#)

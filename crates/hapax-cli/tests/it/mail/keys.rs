@@ -137,3 +137,17 @@ fn a_verdict_for_another_version_writes_nothing() {
     sandbox.hapax(&["mail", "resolve", "mail:0", "--as", "done", "--receipt", "{\"x\":1}"]).exits(65);
     sandbox.hapax(&["mail", "resolve", "--as", "done"]).exits(2);
 }
+
+#[test]
+fn a_key_that_is_vacant_in_the_scope_is_said_to_be_looked_for_elsewhere() {
+    let sandbox = Sandbox::new();
+    let scope = rehearsal(&sandbox);
+    unknown(&sandbox, &scope, 1);
+    let resolve = ["mail", "resolve", "mail:0", "--as", "failed"];
+    sandbox
+        .hapax(&resolve)
+        .exits(65)
+        .says("nothing unknown is under mail:0 in scope mail: nothing was written")
+        .says("name the --via that it was sent with");
+    sandbox.hapax(&[&resolve[..], &["--via", "stub:"]].concat()).exits(0);
+}

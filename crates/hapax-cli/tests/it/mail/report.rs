@@ -1,6 +1,6 @@
 //! `--only-failed`: what an earlier run reported is sent again, and nothing else.
 
-use super::{counts, line, send, send_stdin};
+use super::{counts, line, lines, send, send_stdin};
 use crate::sandbox::Sandbox;
 use std::fs;
 
@@ -54,4 +54,53 @@ fn a_report_that_is_none_is_refused() {
     sandbox.write("report.jsonl", "{\"index\":0}\nnonsense\n");
     send_stdin(&sandbox, &["-", "--only-failed", "report.jsonl"], b"").exits(65).says("report.jsonl:2");
     assert!(fs::exists(sandbox.path("outbox")).is_ok_and(|there| !there));
+}
+
+#[test]
+fn what_was_in_flight_is_sent_again() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", lines(2));
+    let objects = send(&sandbox, &["a.jsonl", "--via", "stub:", "--json"]).exits(0).lines();
+    let mut held = objects[1].clone();
+    held["outcome"] = "failed".into();
+    held["code"] = "idempotency.in_flight".into();
+    (held["retryable"], held["delivery_unknown"]) = (true.into(), true.into());
+    sandbox.write("report.jsonl", format!("{}\n{held}\n", objects[0]));
+    let again = send(&sandbox, &["a.jsonl", "--only-failed", "report.jsonl"]).exits(0);
+    counts(&again, "sent 1, replayed 0, failed 0, unknown 0, in flight 0");
+    assert!(again.stderr.contains("left out 1 message\n"), "{again:?}");
+}
+
+#[test]
+fn what_the_report_does_not_name_is_left_out_and_not_taken_for_done() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", lines(2));
+    sandbox.write("report.jsonl", send(&sandbox, &["a.jsonl", "--json"]).exits(0).stdout);
+    // As if that run had been cut short.
+    sandbox.write("a.jsonl", lines(5));
+    for quiet in [&[][..], &["--quiet"]] {
+        let args = [&["a.jsonl", "--only-failed", "report.jsonl"], quiet].concat();
+        let again = send(&sandbox, &args)
+            .exits(75)
+            .says("3 messages are not in the report")
+            .says("run without --only-failed: it sends what is left");
+        counts(&again, "sent 0, replayed 0, failed 0, unknown 0, in flight 0");
+    }
+    let dry = ["a.jsonl", "--only-failed", "report.jsonl", "--dry-run"];
+    send(&sandbox, &dry).exits(0).says("3 messages are not in the report");
+    let whole = send(&sandbox, &["a.jsonl"]).exits(0);
+    counts(&whole, "sent 3, replayed 2, failed 0, unknown 0, in flight 0");
+}
+
+#[test]
+fn a_report_of_another_input_and_an_empty_one_are_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", line(0));
+    sandbox.write("b.jsonl", line(1));
+    sandbox.write("report.jsonl", send(&sandbox, &["b.jsonl", "--via", "stub:", "--json"]).exits(0).stdout);
+    let args = ["a.jsonl", "--only-failed", "report.jsonl"];
+    send(&sandbox, &args).exits(65).says("no line of the report report.jsonl belongs");
+    sandbox.write("report.jsonl", "\n");
+    send(&sandbox, &args).exits(65).says("the report report.jsonl is empty");
+    assert!(!sandbox.path("outbox").exists());
 }

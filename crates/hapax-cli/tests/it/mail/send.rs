@@ -116,6 +116,21 @@ fn lines_without_a_key_are_sent_as_they_are() {
 }
 
 #[test]
+fn messages_without_a_key_are_counted_and_the_way_to_one_is_named() {
+    let sandbox = Sandbox::new();
+    let without = r#"{"from":"a@example.com","to":"b@example.com","subject":"x","text":"y"}"#;
+    sandbox.write("a.jsonl", [without, without, &lines(1)].join("\n"));
+    let ran = send(&sandbox, &["a.jsonl"]).exits(0).says("2 messages have no key, and every run sends them");
+    assert!(ran.stderr.contains("idempotency_key") && ran.stderr.contains("--key-template"), "{ran:?}");
+    for other in [&["--quiet"][..], &["--key-template", "k:{line}"]] {
+        let ran = send(&sandbox, &[&["a.jsonl"], other].concat()).exits(0);
+        assert!(!ran.stderr.contains("no key"), "{ran:?}");
+    }
+    sandbox.write("a.jsonl", without);
+    send(&sandbox, &["a.jsonl"]).exits(0).says("1 message has no key, and every run sends it: ");
+}
+
+#[test]
 fn a_rehearsal_answers_for_no_other_target() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", lines(2));

@@ -15,8 +15,10 @@ use std::{path::PathBuf, time::Duration};
 EXAMPLES:
   hapax mail send welcome.jsonl                           writes one .eml a message to the folder outbox
   hapax mail send - --via stub: < welcome.jsonl           accepts and forgets
-  hapax mail send list.csv --template welcome.json        one message a row
   hapax mail send welcome.jsonl --key-template 'welcome:{to}'
+  hapax mail send list.csv --template welcome.json --key-template 'welcome:{to}'
+                                                          one message a row
+  hapax mail send mails/*.eml --key-template '{message_id}'
   hapax mail send welcome.jsonl --json > report.jsonl     a receipt a line
   hapax mail send welcome.jsonl --only-failed report.jsonl
 
@@ -24,15 +26,15 @@ A line of a .jsonl file:
   {\"from\":\"Shop <shop@example.com>\",\"to\":[\"ada@example.com\"],\"subject\":\"Welcome\",\"text\":\"Welcome aboard.\",
    \"attachments\":[{\"path\":\"terms.pdf\"}],\"idempotency_key\":\"welcome:1\"}
 (on one line). Also: sender, cc, bcc, reply_to, html, headers, in_reply_to, references, message_id, metadata, tags,
-send_at, tracking, unsubscribe; of an attachment also filename, content_type, base64, cid. Relative paths start at the
+send_at (where the transport can schedule), tracking, unsubscribe; of an attachment also filename, content_type, base64, cid. Relative paths start at the
 folder of FILE. A line has at most 32 MiB.
 
 A template for CSV is a JSON object like such a line, with {{ column }} in its texts; {{ row[\"First name\"] }} for names
 that are no words. Values are escaped in html. What comes out empty is left out. subject, text and html may be
 {\"file\": \"body.html\"}, next to the template.
 
-Exit codes: 0 all sent, now or before; 1 some failed; 65 not valid, nothing sent; 75 some are in flight elsewhere; 76 some
-may have been sent; 130, 143 stopped.")]
+Exit codes: 0 all sent, now or before; 1 some failed; 65 not valid, nothing sent; 75 some are in flight elsewhere, or
+not in the report of --only-failed; 76 some may have been sent; 130, 143 stopped.")]
 pub(crate) struct Send {
     /// JSON Lines (- for standard input), .eml, or .csv together with --template
     #[arg(required = true, value_name = "FILE")]
@@ -66,7 +68,7 @@ pub(crate) struct Send {
     /// Says what would be sent and what would be replayed. Writes nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Only what failed in an earlier run and may fare better, by what it printed with --json
+    /// Only what failed in an earlier run and may fare better, or was in flight, by what it printed with --json
     #[arg(long, value_name = "REPORT")]
     pub(super) only_failed: Option<PathBuf>,
     /// With --only-failed: also what failed for good

@@ -1,11 +1,14 @@
 //! The first pass: every entry is looked at before the first is sent.
 
 use super::{
-    input::{Batch, Drafter, Known, Mark, Marking, Marks, Problems, Source, in_batches, place},
-    selection::Selection,
+    input::{
+        Batch, Draft, Drafter, Known, Mark, Marking, Marks, Problem, Problems, Source, in_batches, place,
+    },
+    selection::{Last, Selection},
     twins::{Hashes, Twins},
 };
 use crate::failure::Failure;
+use hapax::{Key, mail::Stamp};
 use std::{
     hash::RandomState,
     io,
@@ -22,6 +25,8 @@ pub(super) struct Checker {
     pub(super) sources: Vec<Source>,
     pub(super) drafter: Drafter,
     pub(super) selection: Option<Selection>,
+    /// The transport, which sends at once and at no other time.
+    pub(super) transport: &'static str,
 }
 
 /// What was found.
@@ -33,7 +38,12 @@ pub(super) struct Checked {
     marks: Marks,
     pub(super) valid: u64,
     pub(super) invalid: u64,
+    /// The report says that they need no other try.
     pub(super) left_out: u64,
+    /// The report says nothing of them.
+    pub(super) unreported: u64,
+    /// Valid, and without a key.
+    pub(super) keyless: u64,
     /// Equal to an earlier message, under another key.
     pub(super) twins: u64,
 }
@@ -75,7 +85,7 @@ impl Checker {
         self.check_columns()?;
         let mut marking = Marking::new();
         let mut entries = vec![0; self.sources.len()];
-        let (mut valid, mut invalid, mut left_out) = (0, 0, 0);
+        let (mut valid, mut invalid, mut left_out, mut unreported, mut keyless) = (0, 0, 0, 0, 0);
         let (mut kept, mut twins, random) = (Ok(()), Twins::default(), RandomState::new());
         let work = |batch: Batch<'_>| self.look(batch, &random);
         in_batches(&self.sources, None, work, |(file, found)| {
@@ -86,8 +96,10 @@ impl Checker {
                 match looked.mark {
                     Mark::Send(_) => valid += 1,
                     Mark::Invalid => invalid += 1,
+                    Mark::LeftOut if looked.unreported => unreported += 1,
                     Mark::LeftOut => left_out += 1,
                 }
+                keyless += u64::from(looked.keyless);
                 if kept.is_ok() {
                     kept = marking.push(looked.mark);
                 }
@@ -98,7 +110,7 @@ impl Checker {
                     bad(*found);
                 }
             }
-            seen(valid + invalid + left_out);
+            seen(valid + invalid + left_out + unreported);
             if stop.load(Ordering::Relaxed) || kept.is_err() {
                 ControlFlow::Break(())
             } else {
@@ -106,7 +118,14 @@ impl Checker {
             }
         })?;
         let marks = kept.and_then(|()| marking.finish()).map_err(|error| not_kept(&error))?;
-        Ok(Checked { entries, marks, valid, invalid, left_out, twins: twins.found, checker: self })
+        if let Some(selection) = &self.selection
+            && valid + invalid + left_out == 0
+            && !stop.load(Ordering::Relaxed)
+        {
+            return Err(selection.foreign());
+        }
+        let twins = twins.found;
+        Ok(Checked { entries, marks, valid, invalid, left_out, unreported, keyless, twins, checker: self })
     }
 
     /// What is wrong for a whole file is said once.
@@ -132,38 +151,60 @@ impl Checker {
         let mut found = Vec::new();
         batch.each(|index, at, entry, _| {
             let Some(entry) = entry else { return };
-            let mut hashes = None;
-            let checked = self.drafter.draft(entry, at.line, source).and_then(|draft| {
-                hashes = Hashes::of(&draft, random);
-                if self
-                    .selection
-                    .as_ref()
-                    .is_some_and(|selection| !selection.contains(index, draft.key().as_ref()))
-                {
-                    return Ok(Mark::LeftOut);
-                }
-                draft.inspect(source).map(Mark::Send)
-            });
-            found.push(match checked {
-                Ok(mark) => Looked { mark, hashes, bad: None },
-                // What an earlier run has not reported as failed is not this run's.
-                Err(_)
-                    if self.selection.as_ref().is_some_and(|selection| !selection.contains(index, None)) =>
-                {
-                    Looked { mark: Mark::LeftOut, hashes: None, bad: None }
-                }
-                Err(problems) => {
-                    let bad = Bad { index, place: place(source, at.line), problems };
-                    Looked { mark: Mark::Invalid, hashes: None, bad: Some(Box::new(bad)) }
+            let drafted = self.drafter.draft(entry, at.line, source);
+            let key = drafted.as_ref().ok().and_then(Draft::key);
+            let hashes = drafted.as_ref().ok().and_then(|draft| Hashes::of(draft, random));
+            // What an earlier run has not reported as failed is not this run's, valid or not.
+            let left_out = match self.last(index, key.as_ref()) {
+                Some(Last::Again) => None,
+                last => Some(last.is_none()),
+            };
+            let looked = Looked { mark: Mark::LeftOut, unreported: false, keyless: false, hashes, bad: None };
+            found.push(if let Some(unreported) = left_out {
+                Looked { unreported, ..looked }
+            } else {
+                match drafted.and_then(|draft| self.inspect(&draft, source)) {
+                    Ok(stamp) => Looked { mark: Mark::Send(stamp), keyless: key.is_none(), ..looked },
+                    Err(problems) => {
+                        let bad = Some(Box::new(Bad { index, place: place(source, at.line), problems }));
+                        Looked { mark: Mark::Invalid, bad, ..looked }
+                    }
                 }
             });
         });
         (file, found)
     }
+
+    /// Without a report, everything is to be sent.
+    fn last(&self, index: u64, key: Option<&Key>) -> Option<Last> {
+        self.selection.as_ref().map_or(Some(Last::Again), |selection| selection.last(index, key))
+    }
+
+    /// What a draft looks like, if it can be sent as it wants to be.
+    pub(super) fn inspect(&self, draft: &Draft, source: &Source) -> Result<Stamp, Problems> {
+        let later = draft.message().is_some_and(|message| message.send_at().is_some());
+        let unsupported = later.then(|| {
+            let transport = self.transport;
+            let reason = format!("`{transport}` sends at once and cannot wait for a time: leave send_at out");
+            Problem::new("send_at", "message.unsupported", reason)
+        });
+        match (draft.inspect(source), unsupported) {
+            (inspected, None) => inspected,
+            (Ok(_), Some(problem)) => Err(problem.into()),
+            (Err(Problems(mut problems)), Some(problem)) => {
+                problems.push(problem);
+                Err(Problems(problems))
+            }
+        }
+    }
 }
 
 struct Looked {
     mark: Mark,
+    /// It was left out because the report does not name it.
+    unreported: bool,
+    /// It is sent, and again with each run.
+    keyless: bool,
     hashes: Option<Hashes>,
     bad: Option<Box<Bad>>,
 }

@@ -15,6 +15,8 @@ pub(super) struct Ended {
     pub(super) all: u64,
     pub(super) invalid: u64,
     pub(super) left_out: u64,
+    /// `--only-failed` left them out because the report does not name them.
+    pub(super) unreported: u64,
     pub(super) tally: Tally,
     pub(super) signal: Option<i32>,
     pub(super) outage: Option<Receipt>,
@@ -25,7 +27,7 @@ pub(super) struct Ended {
 impl Ended {
     /// Says so. The last line is the counts, as they stand: scripts look for it.
     pub(super) fn say(self, output: &Output) -> Exit {
-        let Self { all, invalid, left_out, tally, signal, outage, read } = self;
+        let Self { all, invalid, left_out, unreported, tally, signal, outage, read } = self;
         let left = all.saturating_sub(tally.all());
         if let Some(outage) = &outage {
             let code = outage.code().unwrap_or_default();
@@ -34,20 +36,28 @@ impl Ended {
             ));
         }
         if invalid > 0 {
-            output.note(&format!("{invalid} messages are not valid and were skipped; they count as failed"));
+            let counted = if invalid == 1 {
+                "is not valid and was skipped; it counts"
+            } else {
+                "are not valid and were skipped; they count"
+            };
+            output.note(&format!("{} {counted} as failed", messages(invalid)));
         }
         if left_out > 0 {
-            output.note(&format!("--only-failed left out {left_out} messages"));
+            output.note(&format!("--only-failed left out {}", messages(left_out)));
         }
+        say_unreported(unreported);
         let was_ended = signal.is_some() || outage.is_some();
         if left > 0 && was_ended {
-            output.note(&format!("{left} messages are left: run the same again to send them"));
+            let (are, them) = if left == 1 { ("is", "it") } else { ("are", "them") };
+            output.note(&format!("{} {are} left: run the same again to send {them}", messages(left)));
         }
         let failure = match read {
             Err(failure) => Some(failure),
             // Whatever the reason: what was not dealt with must not look as if it were.
             Ok(()) if left > 0 && !was_ended => {
-                Some(Failure::new(Exit::Bug, "command.internal", format!("{left} messages were passed over")))
+                let message = format!("passed over: {}", messages(left));
+                Some(Failure::new(Exit::Bug, "command.internal", message))
             }
             Ok(()) => None,
         };
@@ -58,9 +68,30 @@ impl Ended {
         match (signal, failure) {
             (Some(signal), _) if left > 0 || tally.in_flight > 0 => Exit::Signal(signal),
             (_, Some(failure)) => failure.exit,
-            _ => tally.exit(),
+            _ => match tally.exit() {
+                // There is more to do, and nobody should take it for done.
+                Exit::Done | Exit::ItemFailed if unreported > 0 => Exit::TryAgain,
+                exit => exit,
+            },
         }
     }
+}
+
+/// Says that messages were left out because an earlier run never came to them.
+pub(super) fn say_unreported(unreported: u64) {
+    if unreported > 0 {
+        let (are, were) = if unreported == 1 { ("is", "was") } else { ("are", "were") };
+        output::warn(&format!(
+            "{} {are} not in the report, as after a run that was cut short, and {were} left out\n  help: run without \
+             --only-failed: it sends what is left",
+            messages(unreported)
+        ));
+    }
+}
+
+/// So many.
+pub(super) fn messages(count: u64) -> String {
+    if count == 1 { "1 message".to_owned() } else { format!("{count} messages") }
 }
 
 #[cfg(test)]
@@ -69,7 +100,7 @@ mod tests {
 
     fn ended(all: u64, sent: u64, in_flight: u64) -> Ended {
         let tally = Tally { sent, in_flight, ..Tally::default() };
-        Ended { all, invalid: 0, left_out: 0, tally, signal: None, outage: None, read: Ok(()) }
+        Ended { all, invalid: 0, left_out: 0, unreported: 0, tally, signal: None, outage: None, read: Ok(()) }
     }
 
     fn exit(ended: Ended) -> Exit {
@@ -81,6 +112,12 @@ mod tests {
         assert_eq!(exit(Ended { signal: Some(15), ..ended(3, 1, 0) }), Exit::Signal(15));
         assert_eq!(exit(Ended { signal: Some(2), ..ended(3, 1, 2) }), Exit::Signal(2));
         assert_eq!(exit(Ended { signal: Some(2), ..ended(3, 3, 0) }), Exit::Done);
+    }
+
+    #[test]
+    fn what_the_report_does_not_name_is_no_success() {
+        assert_eq!(exit(Ended { unreported: 1, ..ended(3, 3, 0) }), Exit::TryAgain);
+        assert_eq!(exit(Ended { unreported: 1, signal: Some(2), ..ended(3, 2, 0) }), Exit::Signal(2));
     }
 
     #[test]

@@ -141,8 +141,12 @@ fn half_made(checker: &Checker, batch: Batch<'_>) -> Vec<(Slot, Half)> {
         };
         let half = match (checker.drafter.draft(entry, at.line, source), stamp) {
             (Err(problems), None) => Half::Made(Box::new(Err(problems))),
-            // It was reported as invalid, or was not, and is something else now.
-            (Ok(_), None) | (Err(_), Some(_)) => Half::Made(Box::new(Err(changed()))),
+            // It was reported as invalid: for what it still is, or it is something else now.
+            (Ok(draft), None) => {
+                let problems = checker.inspect(&draft, source).err().unwrap_or_else(changed);
+                Half::Made(Box::new(Err(problems)))
+            }
+            (Err(_), Some(_)) => Half::Made(Box::new(Err(changed()))),
             (Ok(draft), Some(stamp)) => {
                 slot.key = draft.key();
                 if draft.has_files() {

@@ -38,7 +38,7 @@ use crate::{
     store::{self, Sharing},
 };
 use check::{Bad, Checked, Checker};
-use ended::Ended;
+use ended::{Ended, messages, say_unreported};
 use feed::Feed;
 use gate::{Gate, Passage};
 use hapax::{
@@ -79,7 +79,7 @@ impl Send {
         })?;
         let progress = Progress::new(&context.output);
         let mut report = Report::new(&context.output, &progress, self.skip_invalid);
-        let checked = match self.check(&mut report, &progress, &mut interrupts).await {
+        let checked = match self.check(&target, &mut report, &progress, &mut interrupts).await {
             Ok(Ok(checked)) => checked,
             Ok(Err(signal)) => {
                 report.finish();
@@ -97,6 +97,9 @@ impl Send {
         if checked.invalid > 0 && !self.skip_invalid {
             progress.finish();
             return Err(invalid(&checked));
+        }
+        if checked.keyless > 0 {
+            progress.aside(|| context.output.note(&keyless(checked.keyless)));
         }
         if self.dry_run {
             let done = tokio::select! {
@@ -117,6 +120,7 @@ impl Send {
     /// Reads and checks everything, on a thread of its own: standard input may be slow, and a signal has to be heard.
     async fn check(
         &self,
+        target: &Target,
         report: &mut Report<'_>,
         progress: &Progress,
         interrupts: &mut Interrupts,
@@ -129,7 +133,7 @@ impl Send {
         // Bounded: a file of nothing but faults must not fill the memory.
         let (sender, mut news) = mpsc::channel(64);
         let stop = Arc::new(AtomicBool::new(false));
-        let (plan, stopped) = (self.plan(), Arc::clone(&stop));
+        let (plan, stopped) = (self.plan(target), Arc::clone(&stop));
         thread::spawn(move || {
             let tell = |news| drop(sender.blocking_send(news));
             let checked = plan.open().and_then(|checker| {
@@ -153,7 +157,7 @@ impl Send {
         }
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self, target: &Target) -> Plan {
         Plan {
             files: self.files.clone(),
             opening: Opening {
@@ -165,6 +169,7 @@ impl Send {
             key_template: self.key_template.clone(),
             only_failed: self.only_failed.clone(),
             failed_too: self.failed_too,
+            transport: target.name(),
         }
     }
 
@@ -182,11 +187,12 @@ impl Send {
         };
         let namespace = Namespace::new(&context.settings.namespace)?;
         let look_up = dry_run::LookUp { hapax, namespace, scope: Scope::new(&target.scope())? };
-        let checker = Arc::clone(&checked.checker);
+        let (checker, unreported) = (Arc::clone(&checked.checker), checked.unreported);
         let mut feed = Feed::start(checked);
         let counts = dry_run::look(&mut feed, &checker, &look_up, &context.output, report).await?;
         feed.end()?;
         report.finish();
+        say_unreported(unreported);
         output::stderr_bytes(format!("{counts}\n").as_bytes());
         context.output.end()?;
         Ok(Exit::Done)
@@ -205,7 +211,8 @@ impl Send {
         let mailer = self.mailer(hapax, target, &stop)?;
         progress.sending(checked.all());
         let checker = Arc::clone(&checked.checker);
-        let (all, invalid, left_out) = (checked.all(), checked.invalid, checked.left_out);
+        let (all, invalid) = (checked.all(), checked.invalid);
+        let (left_out, unreported) = (checked.left_out, checked.unreported);
         let mut feed = Feed::start(checked);
         let mut run = Run {
             mailer,
@@ -235,6 +242,7 @@ impl Send {
             all,
             invalid,
             left_out,
+            unreported,
             tally,
             signal: stop.signal(),
             outage: stop.outage().cloned(),
@@ -273,6 +281,7 @@ struct Plan {
     key_template: Option<String>,
     only_failed: Option<PathBuf>,
     failed_too: bool,
+    transport: &'static str,
 }
 
 impl Plan {
@@ -289,7 +298,8 @@ impl Plan {
             self.only_failed.as_deref().map(|path| Selection::read(path, self.failed_too)).transpose()?;
         let sources: Result<Vec<_>, _> =
             self.files.iter().map(|file| Source::open(file, self.opening)).collect();
-        Ok(Checker { sources: sources?, drafter: Drafter { template, key_template }, selection })
+        let drafter = Drafter { template, key_template };
+        Ok(Checker { sources: sources?, drafter, selection, transport: self.transport })
     }
 }
 
@@ -301,15 +311,30 @@ fn stopped_early(signal: i32, progress: &Progress) -> Exit {
 
 fn unstored(receipts: usize) {
     if receipts > 0 {
-        output::warn(&format!(
-            "{receipts} receipts could not be stored: those messages are sent again once their leases have passed"
-        ));
+        output::warn(&if receipts == 1 {
+            "1 receipt could not be stored: that message is sent again once its lease has passed".to_owned()
+        } else {
+            format!(
+                "{receipts} receipts could not be stored: those messages are sent again once their leases have passed"
+            )
+        });
     }
 }
 
 fn twins(found: u64) -> String {
-    let what = if found == 1 { "1 message is".to_owned() } else { format!("{found} messages are") };
-    format!("{what} equal to an earlier one, to the same recipients, and under another key: each is sent")
+    let are = if found == 1 { "is" } else { "are" };
+    format!(
+        "{} {are} equal to an earlier one, to the same recipients, and under another key: each is sent",
+        messages(found)
+    )
+}
+
+fn keyless(found: u64) -> String {
+    let (have, them) = if found == 1 { ("has", "it") } else { ("have", "them") };
+    format!(
+        "{} {have} no key, and every run sends {them}: give {them} an idempotency_key, or use --key-template",
+        messages(found)
+    )
 }
 
 fn invalid(checked: &Checked) -> Failure {

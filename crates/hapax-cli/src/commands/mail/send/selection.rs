@@ -1,10 +1,11 @@
 //! `--only-failed`: which entries an earlier report says to send again.
 
+use super::tally::IN_FLIGHT;
 use crate::{failure::Failure, text};
 use hapax::{Key, core::Fingerprint};
 use serde::Deserialize;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     fs::File,
     io::{BufRead, BufReader, Read as _},
     path::Path,
@@ -13,14 +14,18 @@ use std::{
 /// A line of a report is a receipt: longer ones are none.
 const MAX_LINE: u64 = 4 * 1024 * 1024;
 
-/// What is sent again: by key, and without one by place.
-#[derive(Debug, Default)]
+/// What the report says: by key, and without one by place. Everything in it is remembered, some twenty bytes a line:
+/// what a run that was cut short never came to is not there, and has to be told from what was sent.
+#[derive(Debug)]
 pub(super) struct Selection {
-    keys: HashSet<Digest>,
-    indices: HashSet<u64>,
+    shown: String,
+    keys: HashMap<Digest, Last>,
+    indices: HashMap<u64, Last>,
 }
 
 type Digest = [u8; 16];
+
+const WHOLE: &str = "run without --only-failed: it sends what is left";
 
 #[derive(Deserialize)]
 struct Line<'a> {
@@ -28,6 +33,8 @@ struct Line<'a> {
     #[serde(borrow)]
     key: Option<std::borrow::Cow<'a, str>>,
     outcome: Option<&'a str>,
+    #[serde(borrow)]
+    code: Option<std::borrow::Cow<'a, str>>,
     #[serde(default)]
     retryable: bool,
     #[serde(default)]
@@ -35,14 +42,17 @@ struct Line<'a> {
 }
 
 /// The last word of a report about an entry.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    /// It is to be sent again.
     Again,
+    /// It was sent, or may have been, or there is no use in another try.
     Not,
 }
 
 impl Selection {
-    /// Reads a report: entries that failed and may fare better, with `permanent` also those that failed for good.
+    /// Reads a report: entries that failed and may fare better or were in flight, with `permanent` also those that
+    /// failed for good.
     pub(super) fn read(path: &Path, permanent: bool) -> Result<Self, Failure> {
         let shown = text::shown(&path.display().to_string());
         let cannot =
@@ -70,36 +80,35 @@ impl Selection {
                 Failure::input(format!("{shown}:{number}: it is no line of a report: {reason}"))
                     .help("a report is what an earlier `hapax mail send --json` printed")
             })?;
-            let again =
-                line.outcome == Some("failed") && !line.delivery_unknown && (line.retryable || permanent);
+            let failed = !line.delivery_unknown && (line.retryable || permanent);
+            // Another run held the key: the store knows whether that one sent it.
+            let in_flight = line.code.as_deref() == Some(IN_FLIGHT);
+            let again = line.outcome == Some("failed") && (failed || in_flight);
             let last = if again { Last::Again } else { Last::Not };
-            // Only those that are sent again are remembered: a long report of successes takes no memory.
             match line.key {
-                Some(key) => note(&mut keys, digest(&key), last),
-                None => note(&mut indices, line.index, last),
-            }
+                Some(key) => keys.insert(digest(&key), last),
+                None => indices.insert(line.index, last),
+            };
         }
-        Ok(Self { keys: again(keys), indices: again(indices) })
+        if keys.is_empty() && indices.is_empty() {
+            return Err(Failure::input(format!("the report {shown} is empty")).help(WHOLE));
+        }
+        Ok(Self { shown: shown.to_owned(), keys, indices })
     }
 
-    /// Whether the report says so.
-    pub(super) fn contains(&self, index: u64, key: Option<&Key>) -> bool {
+    /// What the report says of an entry, if it is there.
+    pub(super) fn last(&self, index: u64, key: Option<&Key>) -> Option<Last> {
         match key {
-            Some(key) => self.keys.contains(&digest(key.as_str())),
-            None => self.indices.contains(&index),
+            Some(key) => self.keys.get(&digest(key.as_str())).copied(),
+            None => self.indices.get(&index).copied(),
         }
     }
-}
 
-fn note<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Last>, at: K, last: Last) {
-    match last {
-        Last::Again => map.insert(at, last),
-        Last::Not => map.remove(&at),
-    };
-}
-
-fn again<K: std::hash::Hash + Eq>(map: HashMap<K, Last>) -> HashSet<K> {
-    map.into_keys().collect()
+    /// The report is that of another input.
+    pub(super) fn foreign(&self) -> Failure {
+        let message = format!("no line of the report {} belongs to a message of the input", self.shown);
+        Failure::input(message).help(WHOLE)
+    }
 }
 
 fn digest(key: &str) -> Digest {
@@ -126,7 +135,8 @@ mod tests {
     fn selected(permanent: bool) -> Vec<&'static str> {
         let selection = Selection::from_lines(REPORT.as_bytes(), permanent, "r").unwrap();
         let keys = ["a", "b", "c", "d", "e"];
-        keys.into_iter().filter(|key| selection.contains(9, Some(&Key::new(key).unwrap()))).collect()
+        let last = |key: &str| selection.last(9, Some(&Key::new(key).unwrap()));
+        keys.into_iter().filter(|key| last(key) == Some(Last::Again)).collect()
     }
 
     #[test]
@@ -142,7 +152,18 @@ mod tests {
     #[test]
     fn entries_without_a_key_go_by_their_place() {
         let selection = Selection::from_lines(REPORT.as_bytes(), false, "r").unwrap();
-        assert!(selection.contains(4, None) && !selection.contains(1, None));
+        assert_eq!(selection.last(4, None), Some(Last::Again));
+        assert_eq!(selection.last(1, None), None);
+    }
+
+    #[test]
+    fn what_was_in_flight_is_sent_again_and_what_is_not_there_is_told_from_what_was_sent() {
+        let report = r#"{"index":0,"key":"f","outcome":"failed","code":"idempotency.in_flight","retryable":true,"delivery_unknown":true}
+{"index":1,"key":"g","outcome":"accepted"}"#;
+        let selection = Selection::from_lines(report.as_bytes(), false, "r").unwrap();
+        let last = |key: &str| selection.last(9, Some(&Key::new(key).unwrap()));
+        assert_eq!((last("f"), last("g"), last("h")), (Some(Last::Again), Some(Last::Not), None));
+        assert!(Selection::from_lines(&b"\n"[..], false, "r").is_err());
     }
 
     #[test]

@@ -71,6 +71,14 @@ impl Target {
         format!("mail-rehearsal:{}", hex::encode(digest.digest().get(..8).unwrap_or_default()))
     }
 
+    /// Its name. Each of them sends at once, and none can be told to do so later.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::File(_) => "file:",
+            Self::Stub => "stub:",
+        }
+    }
+
     pub(crate) fn open(&self) -> Via {
         let transport: Arc<dyn Transport> = match self {
             Self::File(folder) => Arc::new(Outbox::new(folder)),

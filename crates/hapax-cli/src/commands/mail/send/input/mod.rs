@@ -15,6 +15,6 @@ pub(crate) use draft::{Draft, Drafter, Mail, changed, place};
 pub(crate) use keys::KeyTemplate;
 pub(crate) use lines::At;
 pub(crate) use marks::{Mark, Marking, Marks};
-pub(crate) use problem::Problems;
+pub(crate) use problem::{Problem, Problems};
 pub(crate) use source::{Format, Opening, Source};
 pub(crate) use template::Template;
