@@ -20,6 +20,11 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
         self.read().wall
     }
 
+    /// Wall-clock time at the last tick of the system: some milliseconds behind at most, and far cheaper to read.
+    fn recent(&self) -> Timestamp {
+        self.now()
+    }
+
     /// Time since the machine started, suspended time included.
     fn boot(&self) -> BootTime {
         self.read().boot
@@ -41,10 +46,23 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the place that reads the clock for everyone else")]
     fn read(&self) -> Now {
+        Now { wall: self.now(), boot: self.boot() }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the place that reads the clock for everyone else")]
+    fn now(&self) -> Timestamp {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Now { wall: Timestamp::default().after(since), boot: system::boot() }
+        Timestamp::default().after(since)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn recent(&self) -> Timestamp {
+        system::recent()
+    }
+
+    fn boot(&self) -> BootTime {
+        system::boot()
     }
 
     fn boot_id(&self) -> Arc<str> {
@@ -55,7 +73,9 @@ impl Clock for SystemClock {
 #[cfg(unix)]
 mod system {
     use crate::BootTime;
-    use rustix::time::{ClockId, clock_gettime};
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    use crate::Timestamp;
+    use rustix::time::{ClockId, Timespec, clock_gettime};
     use std::sync::{Arc, OnceLock};
 
     // The clock that goes on while the machine is suspended: a lease must not stretch over a closed lid.
@@ -65,11 +85,18 @@ mod system {
     const CLOCK: ClockId = ClockId::Monotonic;
 
     pub(super) fn boot() -> BootTime {
-        let t = clock_gettime(CLOCK);
+        BootTime::from_millis(millis(clock_gettime(CLOCK)))
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn recent() -> Timestamp {
+        let millis = millis(clock_gettime(ClockId::RealtimeCoarse));
+        Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
+    }
+
+    fn millis(t: Timespec) -> u64 {
         let secs = u64::try_from(t.tv_sec).unwrap_or(0);
-        BootTime::from_millis(
-            secs.saturating_mul(1000).saturating_add(u64::try_from(t.tv_nsec / 1_000_000).unwrap_or(0)),
-        )
+        secs.saturating_mul(1000).saturating_add(u64::try_from(t.tv_nsec / 1_000_000).unwrap_or(0))
     }
 
     pub(super) fn boot_id() -> Arc<str> {

@@ -265,6 +265,15 @@ impl<S: IdempotencyStore> IdempotencyStore for Faulty<S> {
     async fn read(&self, name: &Name) -> StoreResult<Option<Record>> {
         self.call(Step::Read, &[], single, || self.inner.read(name)).await
     }
+    fn token(&self) -> StoreResult<Token> {
+        self.inner.token()
+    }
+
+    /// Nothing: each question is one that may fail.
+    fn peek(&self, _: &Name) -> Option<Record> {
+        None
+    }
+
     async fn list(&self, req: &List) -> StoreResult<Page> {
         self.call(Step::List, &[], single, || self.inner.list(req)).await
     }

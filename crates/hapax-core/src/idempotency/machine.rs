@@ -20,11 +20,11 @@ pub type Slot = Option<Entry>;
 /// *(model)* A reservation never starts over a kept result: a pending record that ends in any way while a result lies
 /// beside it is that result.
 pub fn settle(slot: &mut Slot, now: &Now) {
-    *slot = match slot.take() {
-        Some(Entry::Pending(p)) if p.until <= now.boot => promoted(p, now),
-        Some(Entry::Settled(s)) if s.until <= now.wall => None,
-        kept => kept,
-    };
+    match slot {
+        Some(Entry::Pending(p)) if p.until <= now.boot => end(slot, now),
+        Some(Entry::Settled(s)) if s.until <= now.wall => *slot = None,
+        _ => {}
+    }
 }
 
 /// The record in the slot at `now`, without changing it.
@@ -32,7 +32,7 @@ pub fn read(slot: &Slot, now: &Now) -> Option<Record> {
     match slot {
         Some(Entry::Pending(p)) if p.until <= now.boot => {
             let late = p.late.as_ref().filter(|late| late.until > now.wall)?;
-            Some(Record::of(&Entry::Settled(Settled::clone(late)), now))
+            Some(Record::of_settled(late))
         }
         Some(Entry::Settled(s)) if s.until <= now.wall => None,
         Some(entry) => Some(Record::of(entry, now)),

@@ -51,6 +51,21 @@ pub trait IdempotencyStore: Send + Sync + fmt::Debug {
     /// What is under the key. Writes nothing.
     async fn read(&self, name: &Name) -> StoreResult<Option<Record>>;
 
+    /// A token for a new call: random bits of the system. Where keys never leave the process it may be had for less, as
+    /// long as it never comes twice.
+    fn token(&self) -> StoreResult<Token> {
+        Token::random()
+    }
+
+    /// What is under the key, where that can be told without a round trip and without waiting; `None` says nothing.
+    ///
+    /// The engine asks before it reserves: most replays then cost no token and no future. A store whose records are
+    /// elsewhere leaves it as it is.
+    fn peek(&self, name: &Name) -> Option<Record> {
+        let _ = name;
+        None
+    }
+
     /// A page of the records of a namespace, in the order of scope and key. Writes nothing.
     async fn list(&self, req: &List) -> StoreResult<Page>;
 
@@ -132,6 +147,12 @@ impl<S: IdempotencyStore + ?Sized> IdempotencyStore for Arc<S> {
     }
     async fn read(&self, name: &Name) -> StoreResult<Option<Record>> {
         (**self).read(name).await
+    }
+    fn token(&self) -> StoreResult<Token> {
+        (**self).token()
+    }
+    fn peek(&self, name: &Name) -> Option<Record> {
+        (**self).peek(name)
     }
     async fn list(&self, req: &List) -> StoreResult<Page> {
         (**self).list(req).await

@@ -128,23 +128,28 @@ impl Record {
                 token: p.token,
                 state: RecordState::Pending,
             },
-            Entry::Settled(s) => Self {
-                fingerprint: s.fingerprint,
-                first_at: s.first_at,
-                until: s.until,
-                token: s.token,
-                state: RecordState::Settled {
-                    kind: s.kind,
-                    receipt: s.receipt.clone(),
-                    completed_at: s.completed_at,
-                },
-            },
+            Entry::Settled(s) => Self::of_settled(s),
             Entry::Unreadable => Self {
                 fingerprint: Fingerprint::ANY,
                 first_at: Timestamp::default(),
                 until: Timestamp::from_millis(i64::MAX),
                 token: Token::from_bytes([0; 16]),
                 state: RecordState::Unreadable,
+            },
+        }
+    }
+
+    /// For stores: the record of a result, which needs no clock.
+    pub fn of_settled(s: &Settled) -> Self {
+        Self {
+            fingerprint: s.fingerprint,
+            first_at: s.first_at,
+            until: s.until,
+            token: s.token,
+            state: RecordState::Settled {
+                kind: s.kind,
+                receipt: s.receipt.clone(),
+                completed_at: s.completed_at,
             },
         }
     }
@@ -160,7 +165,7 @@ impl Record {
             completed_at: now.wall,
             until: now.wall.after(complete.ttl.get()),
         };
-        Self::of(&Entry::Settled(settled), now)
+        Self::of_settled(&settled)
     }
 
     /// Names this state of the record, for a verdict by hand.

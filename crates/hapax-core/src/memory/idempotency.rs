@@ -1,33 +1,42 @@
 //! Idempotency keys in memory, bounded.
 
-use super::shard::Shard;
+use super::shard::{Full, Shard};
 use crate::{
     Clock, Name, Now, Span, StoreError, StoreErrorKind, StoreResult, Token,
     idempotency::{
-        Complete, Completed, Dropped, Extended, IdempotencyStore, List, Page, Record, Reserve, Reserved,
-        Resolve, Resolved, Retake, Retaken, Write, machine,
+        Complete, Completed, Dropped, Entry, Extended, IdempotencyStore, List, Page, Record, Reserve,
+        Reserved, Resolve, Resolved, Retake, Retaken, Write,
+        machine::{self, Slot},
     },
 };
 use async_trait::async_trait;
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
+/// At most so many parts, each with at least so many places.
 const SHARDS: usize = 16;
+const PLACES: usize = 4096;
 
 /// Keys of this process, at most [`MAX_ENTRIES`](Self::MAX_ENTRIES) by default. Forgets on a restart.
 ///
 /// To make room it drops what is over first, then the oldest ended keys, which may then run again; a live reservation
-/// is never dropped, and a store full of those refuses new keys with `store.full`.
+/// is never dropped, and a store full of those refuses new keys with `store.full`. A store of more than some thousand
+/// places has up to 16 parts, which share the keys evenly and make room each for itself.
 #[derive(Debug)]
 pub struct MemoryStore {
-    shards: [Mutex<Shard>; SHARDS],
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
     clock: Arc<dyn Clock>,
-    entries: AtomicUsize,
-    changes: AtomicU64,
     max_entries: usize,
-    secret: std::sync::OnceLock<[u8; 32]>,
+    /// Tokens count on from here: nobody outside of this process ever needs one, nor can use one.
+    first_token: OnceLock<u128>,
+    tokens: AtomicU64,
+    secret: OnceLock<[u8; 32]>,
 }
 
 impl MemoryStore {
@@ -37,25 +46,25 @@ impl MemoryStore {
     /// An empty store on `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
-            shards: std::array::from_fn(|_| Mutex::default()),
+            shards: shards(Self::MAX_ENTRIES),
+            hasher: RandomState::new(),
             clock,
-            entries: AtomicUsize::new(0),
-            changes: AtomicU64::new(0),
             max_entries: Self::MAX_ENTRIES,
-            secret: std::sync::OnceLock::new(),
+            first_token: OnceLock::new(),
+            tokens: AtomicU64::new(0),
+            secret: OnceLock::new(),
         }
     }
 
-    /// Keeps at most so many keys.
+    /// Empties it, and keeps at most so many keys from now on.
     #[must_use]
-    pub fn with_max_entries(mut self, max: usize) -> Self {
-        self.max_entries = max;
-        self
+    pub fn with_max_entries(self, max: usize) -> Self {
+        Self { shards: shards(max), max_entries: max, ..self }
     }
 
     /// How many keys it holds, those that are over and not yet dropped included.
     pub fn len(&self) -> usize {
-        self.entries.load(Ordering::Relaxed)
+        self.shards.iter().map(|shard| locked(shard).len()).sum()
     }
 
     /// Whether it holds none.
@@ -63,58 +72,41 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    fn shard(&self, name: &Name) -> MutexGuard<'_, Shard> {
-        // The map hashes with care. Here a bad spread costs a wait, not an answer, so a cheap mix will do.
-        let mix =
-            |mixed: usize, byte: &u8| (mixed.rotate_left(5) ^ usize::from(*byte)).wrapping_mul(0x9E37_79B1);
-        let tail = name.key().as_bytes().iter().rev().take(16);
-        let at = (tail.fold(0, mix) >> 16) % SHARDS;
+    fn shard(&self, name: &Name) -> (MutexGuard<'_, Shard>, u64) {
+        let hash = self.hasher.hash_one(name);
+        // Bits that the table inside does not look at first.
+        let at = usize::try_from(hash >> 32).unwrap_or_default() % self.shards.len();
         #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of shards")]
-        locked(&self.shards[at])
+        (locked(&self.shards[at]), hash)
     }
 
-    fn step<A>(&self, name: &Name, step: impl FnOnce(&mut machine::Slot, &Now) -> A) -> A {
+    /// A step that may add the key.
+    fn step<A>(
+        &self,
+        name: &Name,
+        op: &'static str,
+        step: impl FnOnce(&mut Slot, &Now) -> A,
+    ) -> StoreResult<A> {
         let now = self.clock.read();
-        let change = self.changes.fetch_add(1, Ordering::Relaxed);
-        // Counted before anybody else can see the shard: a count that lags would make room where there is some.
-        let mut shard = self.shard(name);
-        let (answer, grown) = shard.step(name, change, |slot| step(slot, &now));
-        match grown {
-            1.. => drop(self.entries.fetch_add(1, Ordering::Relaxed)),
-            0 => {}
-            _ => drop(self.entries.fetch_sub(1, Ordering::Relaxed)),
-        }
-        answer
+        let (mut shard, hash) = self.shard(name);
+        shard.step(name, hash, &now, step).map_err(|Full| {
+            let reason = format!("all {} places are held by calls in flight", self.max_entries);
+            StoreError::new(StoreErrorKind::Full, "memory", op, reason)
+        })
     }
 
-    /// Makes sure that `name` may be added. The bound may be passed by as many keys as there are threads adding one.
-    fn room_for(&self, name: &Name, op: &'static str) -> StoreResult<()> {
-        while self.len() >= self.max_entries && !self.shard(name).holds(name) {
-            if !self.evict() {
-                let reason = format!("all {} places are held by calls in flight", self.max_entries);
-                return Err(StoreError::new(StoreErrorKind::Full, "memory", op, reason));
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes room for one key, unless there is some by now. Holds all shards, so that what another thread makes room
-    /// with at the same time is not taken for a store full of calls in flight.
-    fn evict(&self) -> bool {
+    /// A step that leaves a vacant key vacant.
+    fn step_held<A>(&self, name: &Name, step: impl Fn(&mut Slot, &Now) -> A) -> A {
         let now = self.clock.read();
-        let mut shards = self.shards.each_ref().map(locked);
-        if self.len() < self.max_entries {
-            return true;
-        }
-        let removed = shards.iter_mut().any(|shard| shard.drop_expired(&now)) || {
-            let ages = shards.iter_mut().filter_map(|shard| Some((shard.oldest()?, shard)));
-            ages.min_by_key(|(age, _)| *age).is_some_and(|(_, shard)| shard.drop_oldest())
-        };
-        if removed {
-            self.entries.fetch_sub(1, Ordering::Relaxed);
-        }
-        removed
+        let (mut shard, hash) = self.shard(name);
+        shard.step_held(name, hash, &now, step)
     }
+}
+
+fn shards(max_entries: usize) -> Box<[Mutex<Shard>]> {
+    let parts = (max_entries / PLACES).clamp(1, SHARDS);
+    let most = |part| max_entries / parts + usize::from(part < max_entries % parts);
+    (0..parts).map(|part| Mutex::new(Shard::new(most(part)))).collect()
 }
 
 fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
@@ -125,50 +117,71 @@ fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 #[async_trait]
 impl IdempotencyStore for MemoryStore {
     async fn reserve(&self, req: &Reserve) -> StoreResult<Reserved> {
-        self.room_for(&req.name, "reserve")?;
-        Ok(self.step(&req.name, |slot, now| machine::reserve(slot, req, now)))
+        self.step(&req.name, "reserve", |slot, now| machine::reserve(slot, req, now))
     }
 
     async fn complete(&self, req: &Complete) -> StoreResult<Completed> {
-        self.room_for(&req.name, "complete")?;
-        Ok(self.step(&req.name, |slot, now| machine::complete(slot, req, now)))
+        self.step(&req.name, "complete", |slot, now| machine::complete(slot, req, now))
     }
 
     async fn release(&self, name: &Name, token: &Token) -> StoreResult<Write> {
-        Ok(self.step(name, |slot, now| machine::release(slot, token, now)))
+        Ok(self.step_held(name, |slot, now| machine::release(slot, token, now)))
     }
 
     async fn extend(&self, name: &Name, token: &Token, lease: Span) -> StoreResult<Extended> {
-        Ok(self.step(name, |slot, now| machine::extend(slot, token, lease, now)))
+        Ok(self.step_held(name, |slot, now| machine::extend(slot, token, lease, now)))
     }
 
     async fn retake_unknown(&self, req: &Retake) -> StoreResult<Retaken> {
-        Ok(self.step(&req.name, |slot, now| machine::retake_unknown(slot, req, now)))
+        Ok(self.step_held(&req.name, |slot, now| machine::retake_unknown(slot, req, now)))
     }
 
     async fn drop_unknown(&self, name: &Name, token: &Token) -> StoreResult<Dropped> {
-        Ok(self.step(name, |slot, now| machine::drop_unknown(slot, token, now)))
+        Ok(self.step_held(name, |slot, now| machine::drop_unknown(slot, token, now)))
     }
 
     async fn resolve(&self, req: &Resolve) -> StoreResult<Resolved> {
-        Ok(self.step(&req.name, |slot, now| machine::resolve(slot, req, now)))
+        Ok(self.step_held(&req.name, |slot, now| machine::resolve(slot, req, now)))
     }
 
     async fn force_release(&self, name: &Name) -> StoreResult<Write> {
-        Ok(self.step(name, machine::force_release))
+        Ok(self.step_held(name, machine::force_release))
     }
 
     async fn read(&self, name: &Name) -> StoreResult<Option<Record>> {
         let now = self.clock.read();
-        Ok(self.shard(name).read(name).and_then(|slot| machine::read(slot, &now)))
+        let (shard, hash) = self.shard(name);
+        Ok(shard.read(name, hash).and_then(|slot| machine::read(slot, &now)))
+    }
+
+    fn token(&self) -> StoreResult<Token> {
+        let first = match self.first_token.get() {
+            Some(first) => *first,
+            None => *self.first_token.get_or_init({
+                let random = u128::from_be_bytes(*Token::random()?.as_bytes());
+                move || random
+            }),
+        };
+        let count = u128::from(self.tokens.fetch_add(1, Ordering::Relaxed));
+        Ok(Token::from_bytes(first.wrapping_add(count).to_be_bytes()))
+    }
+
+    fn peek(&self, name: &Name) -> Option<Record> {
+        let (shard, hash) = self.shard(name);
+        match shard.read(name, hash)? {
+            // The clock of results alone: replays are what there is most of.
+            Some(Entry::Settled(settled)) => {
+                (settled.until > self.clock.recent()).then(|| Record::of_settled(settled))
+            }
+            slot => machine::read(slot, &self.clock.read()),
+        }
     }
 
     async fn list(&self, req: &List) -> StoreResult<Page> {
         let now = self.clock.read();
         let after = req.after.as_ref().map(|(scope, key)| (scope.as_str(), key.as_str()));
         let mut found = Vec::new();
-        for shard in &self.shards {
-            let shard = locked(shard);
+        for shard in self.shards.iter().map(locked) {
             found.extend(shard.entries().filter_map(|(name, slot)| {
                 let wanted = name.namespace() == req.namespace.as_str()
                     && req.scope.as_ref().is_none_or(|scope| scope.as_str() == name.scope())
@@ -190,7 +203,6 @@ impl IdempotencyStore for MemoryStore {
         for shard in &self.shards {
             let mut shard = locked(shard);
             while pruned < limit && shard.drop_expired(&now) {
-                self.entries.fetch_sub(1, Ordering::Relaxed);
                 pruned += 1;
             }
         }

@@ -90,8 +90,10 @@ impl Results {
 
 impl Background {
     /// The result under `name` that is on its way.
-    pub(super) fn record(&self, name: &Name, now: Timestamp) -> Option<Record> {
-        self.state().results.get(name, now).cloned()
+    pub(super) fn record(&self, name: &Name, now: impl FnOnce() -> Timestamp) -> Option<Record> {
+        let state = self.state();
+        // Hardly ever is there one: every call asks.
+        if state.results.by_age.is_empty() { None } else { state.results.get(name, now()).cloned() }
     }
 
     /// Retries a completion until it is stored or its time is over. The lease is renewed meanwhile.
@@ -124,7 +126,7 @@ impl Background {
         keeper.inner.runner.spawn(async move {
             let given_up_at = call::from_now(lease);
             let mut pause = FIRST_PAUSE;
-            while call::one(inner.timeout, "release", inner.store.release(&name, &token)).await.is_err() {
+            while call::one(inner.timeout, "release", inner.store().release(&name, &token)).await.is_err() {
                 if Instant::now() + pause > given_up_at {
                     break;
                 }
@@ -189,7 +191,7 @@ impl Background {
 async fn keep_trying(inner: &Inner, id: u64, complete: &Complete, until: Timestamp) -> bool {
     let mut pause = FIRST_PAUSE;
     while inner.background.holds(id) {
-        match call::one(inner.timeout, "complete", inner.store.complete(complete)).await {
+        match call::one(inner.timeout, "complete", inner.store().complete(complete)).await {
             Ok(answer) => {
                 let _ = report(&complete.name, answer);
                 return true;

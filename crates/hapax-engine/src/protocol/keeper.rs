@@ -12,7 +12,6 @@ use super::{
 use crate::IdempotencyError;
 use hapax_core::{
     Applied, Backend, BootTime, Clock, Fingerprint, Name, StoreError, StoreResult, SystemClock, Timestamp,
-    Token,
     fingerprint::Agreement,
     idempotency::{
         IdempotencyStore, Record, RecordState, Reserve, Reserved, Resolve, Resolved, Retake, Retaken, Write,
@@ -25,6 +24,9 @@ use std::{
     },
     time::Duration,
 };
+
+/// So many keys of a batch are looked up before other tasks of the thread have their turn.
+const LOOKS: usize = 64;
 
 /// Reserves keys of one store, renews what it reserved, and finishes what callers left. Cheap to clone; one per store
 /// and process, so that renewals go together and a result that waits to be stored answers later calls.
@@ -54,6 +56,13 @@ pub enum Begun {
     Mine(Reservation),
     /// An earlier call under the key ended; the fingerprint agrees.
     Settled(Record),
+}
+
+impl Inner {
+    /// Not by way of the `Arc`, whose own implementation would box each call a second time.
+    pub(super) fn store(&self) -> &dyn IdempotencyStore {
+        &*self.store
+    }
 }
 
 impl Keeper {
@@ -133,8 +142,11 @@ impl Keeper {
         let mut answers: Vec<Option<Result<Begun, IdempotencyError>>> = Vec::with_capacity(calls.len());
         let (mut open, mut requests) = (Vec::new(), Vec::new());
         for (i, (name, fingerprint)) in calls.iter().enumerate() {
-            let known = self.kept_here(name, *fingerprint);
-            let request = if known.is_none() { Some(request(name, *fingerprint, terms)) } else { None };
+            if i % LOOKS == LOOKS - 1 {
+                tokio::task::yield_now().await;
+            }
+            let known = self.known(name, *fingerprint);
+            let request = if known.is_none() { Some(self.request(name, *fingerprint, terms)) } else { None };
             answers.push(match request {
                 Some(Ok(request)) => {
                     open.push(i);
@@ -150,7 +162,7 @@ impl Keeper {
         }
         let asked = self.inner.clock.boot();
         let guard = Unclaimed { keeper: self, requests: &requests, armed: true };
-        let step = self.inner.store.reserve_many(&requests);
+        let step = self.inner.store().reserve_many(&requests);
         let replies = call::many(self.call_limit(terms), "reserve", requests.len(), step).await;
         guard.disarm();
         for ((at, request), reply) in open.into_iter().zip(&requests).zip(replies) {
@@ -172,12 +184,12 @@ impl Keeper {
         fingerprint: Fingerprint,
         terms: &Terms,
     ) -> Result<Option<Reservation>, IdempotencyError> {
-        let request = request(name, fingerprint, terms)?;
+        let request = self.request(name, fingerprint, terms)?;
         let retake = Retake { name: name.clone(), token: request.token, fingerprint, lease: request.lease };
         let asked = self.inner.clock.boot();
         let guard = Unclaimed { keeper: self, requests: std::slice::from_ref(&request), armed: true };
         let answer =
-            call::one(self.call_limit(terms), "retake", self.inner.store.retake_unknown(&retake)).await;
+            call::one(self.call_limit(terms), "retake", self.inner.store().retake_unknown(&retake)).await;
         guard.disarm();
         match answer {
             Ok(Retaken::Yours { first_at, .. }) => {
@@ -194,20 +206,20 @@ impl Keeper {
 
     /// What is under `name`; a result that waits to be stored counts.
     pub async fn read(&self, name: &Name) -> StoreResult<Option<Record>> {
-        if let Some(record) = self.inner.background.record(name, self.now()) {
+        if let Some(record) = self.inner.background.record(name, || self.now()) {
             return Ok(Some(record));
         }
-        call::one(self.inner.timeout, "read", self.inner.store.read(name)).await
+        call::one(self.inner.timeout, "read", self.inner.store().read(name)).await
     }
 
     /// Ends a pending reservation whoever holds it.
     pub async fn force_release(&self, name: &Name) -> StoreResult<Write> {
-        call::one(self.inner.timeout, "release", self.inner.store.force_release(name)).await
+        call::one(self.inner.timeout, "release", self.inner.store().force_release(name)).await
     }
 
     /// Settles an unknown outcome by a verdict.
     pub async fn resolve(&self, verdict: &Resolve) -> StoreResult<Resolved> {
-        call::one(self.inner.timeout, "resolve", self.inner.store.resolve(verdict)).await
+        call::one(self.inner.timeout, "resolve", self.inner.store().resolve(verdict)).await
     }
 
     /// Waits until everything that callers left is stored or released, `within` at most.
@@ -221,23 +233,25 @@ impl Keeper {
         fingerprint: Fingerprint,
         terms: &Terms,
     ) -> Result<Begun, IdempotencyError> {
-        if let Some(answer) = self.kept_here(name, fingerprint) {
+        if let Some(answer) = self.known(name, fingerprint) {
             return answer;
         }
-        let request = request(name, fingerprint, terms)?;
+        let request = self.request(name, fingerprint, terms)?;
         let asked = self.inner.clock.boot();
         let guard = Unclaimed { keeper: self, requests: std::slice::from_ref(&request), armed: true };
-        let reply = call::one(self.call_limit(terms), "reserve", self.inner.store.reserve(&request)).await;
+        let reply = call::one(self.call_limit(terms), "reserve", self.inner.store().reserve(&request)).await;
         guard.disarm();
         let answer = self.judge(&request, reply, terms, asked);
         warn_not_reserved(std::iter::once((name, &answer)));
         answer
     }
 
-    /// A result of this process that the store has not taken yet.
-    fn kept_here(&self, name: &Name, fingerprint: Fingerprint) -> Option<Result<Begun, IdempotencyError>> {
-        let record = self.inner.background.record(name, self.now())?;
-        Some(self.agree(fingerprint, &record.fingerprint).map(|()| Begun::Settled(record)))
+    /// What can be answered without a request: a result of this process that the store has not taken yet, or what the
+    /// store sees at once.
+    fn known(&self, name: &Name, fingerprint: Fingerprint) -> Option<Result<Begun, IdempotencyError>> {
+        let record =
+            self.inner.background.record(name, || self.now()).or_else(|| self.inner.store().peek(name))?;
+        Some(self.held(fingerprint, name, record))
     }
 
     fn judge(
@@ -319,6 +333,16 @@ impl Keeper {
         self.inner.background.release(self, request.name.clone(), request.token, request.lease.get());
     }
 
+    fn request(
+        &self,
+        name: &Name,
+        fingerprint: Fingerprint,
+        terms: &Terms,
+    ) -> Result<Reserve, IdempotencyError> {
+        let token = self.inner.store().token().map_err(IdempotencyError::store_failed)?;
+        Ok(Reserve { name: name.clone(), token, fingerprint, lease: terms.lease })
+    }
+
     /// A call that takes longer than this cannot leave enough of the lease.
     pub(super) fn call_limit(&self, terms: &Terms) -> Duration {
         self.inner.timeout.min(terms.lease.get() / 4)
@@ -339,11 +363,6 @@ fn warn_not_reserved<'a, T: 'a>(answers: impl Iterator<Item = (&'a Name, &'a Res
         let (keys, code) = (1 + failed.count(), "idempotency.store_failed");
         tracing::warn!(key = ?name, keys, code, %error, "keys could not be reserved");
     }
-}
-
-fn request(name: &Name, fingerprint: Fingerprint, terms: &Terms) -> Result<Reserve, IdempotencyError> {
-    let token = Token::random().map_err(IdempotencyError::store_failed)?;
-    Ok(Reserve { name: name.clone(), token, fingerprint, lease: terms.lease })
 }
 
 /// Gives reservations back when their caller goes away before it hears of them.

@@ -146,7 +146,7 @@ impl Reservation {
     pub async fn complete(mut self, kind: Kind, receipt: Receipt) -> Kept {
         let complete = self.ended(kind, receipt);
         let limit = self.keeper.call_limit(&self.terms);
-        let answer = call::one(limit, "complete", self.keeper.inner.store.complete(&complete)).await;
+        let answer = call::one(limit, "complete", self.keeper.inner.store().complete(&complete)).await;
         let kept = self.completed(answer);
         warn_not_stored(std::iter::once((&complete.name, &kept)));
         kept
@@ -165,7 +165,8 @@ impl Reservation {
         let Some(first) = reservations.first() else { return Vec::new() };
         let (keeper, limit) = (first.keeper.clone(), first.keeper.call_limit(&first.terms));
         let answers =
-            call::many(limit, "complete", requests.len(), keeper.inner.store.complete_many(&requests)).await;
+            call::many(limit, "complete", requests.len(), keeper.inner.store().complete_many(&requests))
+                .await;
         let kept: Vec<_> = reservations
             .into_iter()
             .zip(answers)
@@ -186,7 +187,7 @@ impl Reservation {
     /// After [`Keeper::retake`]: forgets the unknown result, so that the effect may run under this reservation.
     pub async fn drop_unknown(&self) -> StoreResult<Dropped> {
         let limit = self.keeper.call_limit(&self.terms);
-        let step = self.keeper.inner.store.drop_unknown(&self.name, &self.token);
+        let step = self.keeper.inner.store().drop_unknown(&self.name, &self.token);
         call::one(limit, "drop_unknown", step).await
     }
 
@@ -238,7 +239,7 @@ impl Reservation {
         // A token is never used again once its release is under way.
         self.renewal = None;
         let limit = self.keeper.call_limit(&self.terms);
-        let step = self.keeper.inner.store.release(&self.name, &self.token);
+        let step = self.keeper.inner.store().release(&self.name, &self.token);
         match call::one(limit, "release", step).await {
             Ok(Write::Applied | Write::Fenced) => self.end = End::Over,
             Err(error) => {

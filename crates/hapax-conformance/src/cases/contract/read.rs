@@ -2,7 +2,7 @@
 
 use crate::{
     cases::list,
-    fixture::{Fixture, Verdict, failed, holds, same, says},
+    fixture::{Fixture, Stop, Verdict, failed, holds, same, says},
     requests::{A, B, C, H, LEASE, R, TTL, did_not, done, name, print, reserve, retake, unknown},
     shown::Shown,
 };
@@ -10,9 +10,12 @@ use hapax_core::{
     Name,
     idempotency::{Complete, Completed, Record, RecordState, Reserve, Reserved, Resolved, Retaken},
 };
+use std::collections::HashSet;
 
 list!("contract":
     read_shows_each_state,
+    a_peek_says_nothing_or_what_a_read_says,
+    tokens_never_come_twice,
     both_clients_see_the_same,
     replays_change_nothing,
     replays_do_not_lengthen_the_ttl,
@@ -31,6 +34,43 @@ async fn read_shows_each_state(fx: Fixture) -> Verdict {
     says(&fx.a.read(&pending).await?, "pending A")?;
     says(&fx.a.read(&ended).await?, "done B paid")?;
     says(&fx.a.read(&lost).await?, "unknown C sent?")
+}
+
+async fn a_peek_says_nothing_or_what_a_read_says(fx: Fixture) -> Verdict {
+    let names = ["vacant", "pending", "ended", "lost", "late"].map(name);
+    let [_, pending, ended, lost, late] = &names;
+    fx.held(pending, A).await?;
+    fx.succeeded(ended, B, "paid").await?;
+    fx.unsure(lost, C, "sent?").await?;
+    fx.late_success(late, "paid").await?;
+    let look = async || {
+        for k in &names {
+            let read = fx.a.read(k).await?;
+            for peeked in [fx.a.peek(k), fx.b.peek(k)].into_iter().flatten() {
+                same("the record", &Some(peeked), &read)?;
+            }
+        }
+        Ok::<_, Stop>(())
+    };
+    look().await?;
+    // The leases pass, and then all else.
+    fx.elapse(LEASE).await;
+    look().await?;
+    fx.elapse(TTL).await;
+    for k in &names {
+        holds(fx.a.peek(k).is_none(), || "a record that is over was seen".into())?;
+    }
+    Ok(())
+}
+
+async fn tokens_never_come_twice(fx: Fixture) -> Verdict {
+    let mut seen = HashSet::new();
+    for _ in 0..500 {
+        for store in [&fx.a, &fx.b] {
+            holds(seen.insert(store.token()?), || "a token came twice".into())?;
+        }
+    }
+    Ok(())
 }
 
 async fn both_clients_see_the_same(fx: Fixture) -> Verdict {

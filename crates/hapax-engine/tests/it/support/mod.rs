@@ -56,7 +56,7 @@ impl World {
     /// What the store holds, whatever a process still has to tell it.
     pub(crate) async fn record(&self, key: &str) -> Option<Record> {
         let name = self.process().name(key).unwrap();
-        self.store.peek(&name).await
+        self.store.record(&name).await
     }
 
     pub(crate) async fn state(&self, key: &str) -> State {

@@ -132,7 +132,7 @@ impl Scripted {
         self.script.lock().unwrap().under_way.get(&op).map_or(0, |(_, most)| *most)
     }
 
-    pub(crate) async fn peek(&self, name: &Name) -> Option<Record> {
+    pub(crate) async fn record(&self, name: &Name) -> Option<Record> {
         self.inner.read(name).await.unwrap()
     }
 
