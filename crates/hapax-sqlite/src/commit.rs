@@ -20,8 +20,13 @@ use std::{
 };
 
 /// After so many pages of its own the writer writes the log back, between two commits. Left to itself, SQLite would do
-/// it within a commit, from 1,000 pages on, and the commit's callers would wait for two more syncs.
-const CHECKPOINT_PAGES: usize = 10_000;
+/// it within a commit, from 1,000 pages on, and the commit's callers would wait for two more syncs. A log that grows
+/// costs each sync a change of the file's length, half as much again; one that starts over does not. So commits of few
+/// steps, of which each waits for its own sync, start over early; large ones have that cost shared.
+const CHECKPOINT_PAGES: usize = 1_000;
+const CHECKPOINT_PAGES_OF_LARGE: usize = 10_000;
+/// From so many steps on a commit is large.
+const LARGE: usize = 8;
 /// Unless other processes have filled the log: then SQLite does, so that it stays in bounds whoever writes.
 const AUTOCHECKPOINT_PAGES: i32 = 16_000;
 /// About what a step writes beside its receipt: the page of its row, and now and then a neighbour.
@@ -48,6 +53,8 @@ pub(crate) struct Committer {
     until_sweep: u32,
     /// Pages since the last checkpoint, about.
     written: usize,
+    /// In the last commit with changes.
+    last_steps: usize,
     /// How many rows the connection had changed when the open transaction began.
     changes: u64,
     /// Whether the last step taken alone changed nothing.
@@ -80,6 +87,7 @@ impl Committer {
             // Short-lived processes get their share of the sweeping too.
             until_sweep: random(SWEEP),
             written: 0,
+            last_steps: 0,
             changes: 0,
             replays: true,
         })
@@ -129,6 +137,7 @@ impl Committer {
         match self.execute("COMMIT") {
             Ok(()) => {
                 if has_changes {
+                    self.last_steps = steps;
                     self.written += steps * PAGES_OF_A_STEP + bytes / PAGE;
                     self.commits.fetch_add(1, Ordering::Relaxed);
                 }
@@ -191,7 +200,8 @@ impl Committer {
 
     /// Whether the log is long enough to be written back.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        self.written >= CHECKPOINT_PAGES
+        let most = if self.last_steps < LARGE { CHECKPOINT_PAGES } else { CHECKPOINT_PAGES_OF_LARGE };
+        self.written >= most
     }
 
     /// Writes the log back when it is long. Waits for the disk, for no other process: what a reader still needs stays

@@ -80,9 +80,6 @@ impl IdempotencyStore for SqliteStore {
     }
 
     async fn read(&self, name: &Name) -> StoreResult<Option<Record>> {
-        let read = |name: &Name, at: &Moment<'_>| -> rusqlite::Result<Option<Record>> {
-            Ok(machine::read(&row::load(at.conn, name, at.boot_id)?, &at.now))
-        };
         match self.readers.here(READ, |at| read(name, at))? {
             Some(found) => Ok(found),
             None => {
@@ -90,6 +87,15 @@ impl IdempotencyStore for SqliteStore {
                 self.readers.elsewhere(READ, move |at| read(&name, at)).await
             }
         }
+    }
+
+    fn token(&self) -> StoreResult<Token> {
+        Token::random()
+    }
+
+    fn peek(&self, name: &Name) -> Option<Record> {
+        // Whatever is in the way, the reserve that follows says.
+        self.readers.here(READ, |at| read(name, at)).ok().flatten().flatten()
     }
 
     async fn list(&self, req: &List) -> StoreResult<Page> {
@@ -169,6 +175,10 @@ impl IdempotencyStore for SqliteStore {
         };
         Ok(Some(*self.secret.get_or_init(|| secret)))
     }
+}
+
+fn read(name: &Name, at: &Moment<'_>) -> rusqlite::Result<Option<Record>> {
+    Ok(machine::read(&row::load(at.conn, name, at.boot_id)?, &at.now))
 }
 
 fn new_secret() -> StoreResult<[u8; 32]> {

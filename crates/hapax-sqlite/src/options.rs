@@ -27,7 +27,7 @@ pub struct SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// The file at `path`, made with its folders where it is missing; every answer survives a loss of power.
+    /// The file at `path`, made where it is missing, in a folder that is there; every answer survives a loss of power.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),

@@ -12,17 +12,16 @@ use std::{
 
 const OP: &str = "open the store";
 
-/// Makes the file, and the folders it lies in, where they are missing. Answers its path from the root.
+/// Makes the file where it is missing, in a folder that has to be there: a path with a mistake in it leads to no store.
+/// Answers its path from the root.
 pub(crate) fn prepare(path: &Path, allow_network: bool) -> StoreResult<PathBuf> {
     let (path, is_there) = look(path, allow_network)?;
     if is_there {
         return Ok(path);
     }
-    if let Some(folder) = path.parent() {
-        make_folders(folder).map_err(|e| refused(folder, "made", e))?;
-    }
     match new_file(&path) {
         Ok(()) => Ok(path),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(no_folder(&path, e)),
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(refused(&path, "made", e)),
         Err(_) => match fs::metadata(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -69,6 +68,13 @@ fn look(path: &Path, allow_network: bool) -> StoreResult<(PathBuf, bool)> {
     }
 }
 
+fn no_folder(path: &Path, error: io::Error) -> StoreError {
+    let folder = path.parent().unwrap_or(path).display();
+    let reason =
+        format!("its folder `{folder}` is not there: make it (`mkdir -p`), or name a file in one that is");
+    config(OP, reason).with_source(error)
+}
+
 fn refused(path: &Path, what: &str, error: io::Error) -> StoreError {
     let (kind, hint) = match error.kind() {
         io::ErrorKind::PermissionDenied => (StoreErrorKind::Auth, ": this user may not"),
@@ -95,17 +101,6 @@ fn new_file(path: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn new_file(path: &Path) -> io::Result<()> {
     fs::OpenOptions::new().write(true).create_new(true).open(path).map(drop)
-}
-
-#[cfg(unix)]
-fn make_folders(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-#[cfg(not(unix))]
-fn make_folders(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)
 }
 
 #[cfg(unix)]

@@ -21,8 +21,12 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 use tokio::runtime::Handle;
+
+/// A caller that comes back so soon spares itself the start of a thread.
+const LINGER: Duration = Duration::from_micros(60);
 
 pub(crate) struct Writer {
     place: Place,
@@ -38,6 +42,9 @@ struct State {
     queue: VecDeque<Box<dyn Unit>>,
     /// Whether somebody holds the turn.
     taken: bool,
+    /// When the last turn ended, and whether the next began soon after it.
+    ended: Option<Instant>,
+    is_quick: bool,
 }
 
 /// The right to use the connection.
@@ -55,6 +62,7 @@ impl Turn {
             return Some(self);
         }
         state.taken = false;
+        state.ended = Some(real_time());
         drop(state);
         self.over = true;
         None
@@ -176,6 +184,9 @@ impl Writer {
     /// The turn, unless somebody has it.
     fn turn(self: &Arc<Self>, state: &mut State) -> Option<Turn> {
         let taken = std::mem::replace(&mut state.taken, true);
+        if !taken {
+            state.is_quick = state.ended.is_some_and(|ended| real_time() - ended < LINGER);
+        }
         (!taken).then(|| Turn { writer: Arc::clone(self), over: false })
     }
 
@@ -210,6 +221,17 @@ impl Writer {
     pub(crate) fn put_back(&self, units: impl DoubleEndedIterator<Item = Box<dyn Unit>>) {
         let mut state = locked(&self.state);
         units.rev().for_each(|unit| state.queue.push_front(unit));
+    }
+
+    /// Waits a moment for a caller who has just been answered, where callers have been so quick before. Others would
+    /// pay for nothing.
+    fn linger(&self) {
+        if locked(&self.state).is_quick {
+            let until = real_time() + LINGER;
+            while locked(&self.state).queue.is_empty() && real_time() < until {
+                std::thread::yield_now();
+            }
+        }
     }
 
     /// Lets those go who wait no longer.
@@ -281,6 +303,7 @@ fn drain(turn: Turn) {
             committer.checkpoint();
             writer.cycle(&mut committer, &mut patience, &mut alone);
         }
+        writer.linger();
         next = turn.finish();
     }
 }

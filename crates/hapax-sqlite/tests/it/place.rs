@@ -35,19 +35,26 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn files_and_folders_that_are_made_belong_to_their_owner_alone() {
+async fn files_that_are_made_belong_to_their_owner_alone() {
     let folder = folder();
-    let path = folder.path().join("new/deeper/store.db");
-    let store = open(&path).await;
-    settle(&store, "k").await;
-    for made in ["new", "new/deeper"] {
-        assert_eq!(mode(&folder.path().join(made)), 0o700);
-    }
-    let files = names_in(path.parent().unwrap());
+    let path = file(&folder);
+    settle(&open(&path).await, "k").await;
+    let files = names_in(folder.path());
     assert_eq!(files.len(), 3, "{files:?}");
     for made in files {
         assert_eq!(mode(&path.with_file_name(&made)), 0o600, "{made}");
     }
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_named_and_not_made() {
+    let folder = folder();
+    let error = refusal(folder.path().join("new/deeper/store.db")).await;
+    assert_eq!(error.kind(), StoreErrorKind::Config);
+    let text = error.to_string();
+    assert!(text.contains(&folder.path().join("new/deeper").display().to_string()), "{text}");
+    assert!(text.contains("mkdir -p"), "{text}");
+    assert_eq!(names_in(folder.path()), [""; 0]);
 }
 
 #[cfg(unix)]
@@ -139,10 +146,8 @@ async fn a_file_that_cannot_be_written_is_refused() {
 async fn a_folder_that_cannot_be_written_is_refused() {
     let folder = folder();
     set_mode(folder.path(), 0o555);
-    for path in [file(&folder), folder.path().join("deeper/store.db")] {
-        let said = refused_to_another_user(&path);
-        assert!(said.starts_with("Auth") && said.contains(&*folder.path().to_string_lossy()), "{said}");
-    }
+    let said = refused_to_another_user(&file(&folder));
+    assert!(said.starts_with("Auth") && said.contains(&*folder.path().to_string_lossy()), "{said}");
     // With the file there, its log cannot be made.
     set_mode(folder.path(), 0o755);
     fs::write(file(&folder), "").unwrap();
