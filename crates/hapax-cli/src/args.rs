@@ -21,7 +21,8 @@ EXAMPLES:
 
 Durations have a unit: 250ms, 5s, 10m, 24h, 7d.
 Stores: sqlite:PATH (the default, in $XDG_DATA_HOME/hapax/hapax.db), memory: (ends with the process).
-Settings: a flag, else the variable, else hapax.toml (store, namespace), else the default.";
+Settings: a flag, else the variable, else hapax.toml (store, namespace), else the default.
+An empty variable counts as unset; an empty HAPAX_STORE is refused.";
 
 /// Side effects that are safe to retry
 ///
@@ -49,7 +50,7 @@ pub(crate) struct Global {
     /// Objects for programs on stdout: one a line for lists, one otherwise
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// No notes on stderr
+    /// No notes and no counts on stderr: what is wrong, and nothing else
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     /// Says more on stderr; twice, even more [env: HAPAX_LOG, a filter such as debug]

@@ -148,8 +148,20 @@ impl Failure {
         output::say(&said);
     }
 
+    /// A limit of this process looks like a disk that fails.
+    #[cfg(unix)]
+    fn of_limits(&self) -> Option<String> {
+        let of_disk = matches!(self.code, "store.unavailable" | "idempotency.store_failed");
+        of_disk.then(crate::limits::help_with_file_size).flatten()
+    }
+
+    #[cfg(not(unix))]
+    fn of_limits(&self) -> Option<String> {
+        None
+    }
+
     fn remedy(&self) -> Option<String> {
-        self.help.clone().or_else(|| {
+        self.help.clone().or_else(|| self.of_limits()).or_else(|| {
             let codes = hapax::codes();
             let info = codes.iter().chain(CODES).find(|info| info.code == self.code);
             // Some only point back to the message.

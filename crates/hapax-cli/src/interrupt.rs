@@ -1,5 +1,6 @@
 //! Being asked to stop, in order.
 
+use crate::child::ignored;
 use futures_util::FutureExt;
 use std::{future::poll_fn, io, task::Poll};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -15,7 +16,7 @@ impl Interrupts {
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored();
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let heard = kinds.into_iter().filter(|kind| ignored & (1 << (kind.as_raw_value() - 1)) == 0);
+        let heard = kinds.into_iter().filter(|kind| !ignored.contains(kind.as_raw_value()));
         heard.map(|kind| Ok((kind.as_raw_value(), signal(kind)?))).collect::<io::Result<_>>().map(Self)
     }
 
@@ -41,18 +42,4 @@ impl Interrupts {
     pub(crate) fn forget(&mut self) {
         while self.arrived().is_some() {}
     }
-}
-
-/// The signals that this process ignores, as a bit mask.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-}
-
-/// No safe call tells.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn ignored() -> u64 {
-    0
 }

@@ -7,6 +7,7 @@
 //! | `store` | opens the store they name |
 //! | `commands` | one module for each command |
 //! | `child` | runs a program under a lease |
+//! | `interrupt`, `limits` | signals to this process, and what the system lets it have |
 //! | `output`, `failure`, `exit`, `log` | what is said, where, and how it ends |
 
 mod args;
@@ -20,6 +21,8 @@ mod exit;
 mod failure;
 #[cfg(unix)]
 mod interrupt;
+#[cfg(unix)]
+mod limits;
 mod log;
 mod output;
 mod receipt;
@@ -29,7 +32,12 @@ mod text;
 
 use crate::{args::Cli, commands::Context, config::Settings, exit::Exit, failure::Failure, output::Output};
 use clap::{CommandFactory, FromArgMatches, error::ErrorKind};
-use std::{ffi::OsStr, panic, process::ExitCode};
+use std::{
+    ffi::OsStr,
+    fmt::Display,
+    panic::{self, UnwindSafe},
+    process::ExitCode,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -39,12 +47,17 @@ fn main() -> ExitCode {
     if let Some(code) = child::hidden(std::env::args_os().skip(1)) {
         return code;
     }
-    panic::set_hook(Box::new(|info| {
-        output::say(&format!(
-            "error: a bug in hapax: {info} (command.internal)\n  help: report it with this message"
-        ));
-    }));
-    panic::catch_unwind(run).unwrap_or(Exit::Bug).into()
+    panic::set_hook(Box::new(|info| output::say(&bug(info))));
+    guarded(run).into()
+}
+
+/// A panic has said why, and ends as a bug.
+fn guarded(run: impl FnOnce() -> Exit + UnwindSafe) -> Exit {
+    panic::catch_unwind(run).unwrap_or(Exit::Bug)
+}
+
+fn bug(why: &impl Display) -> String {
+    format!("error: a bug in hapax: {why} (command.internal)\n  help: report it with this message")
 }
 
 fn run() -> Exit {
@@ -102,4 +115,23 @@ fn wants_json() -> bool {
         .skip(1)
         .take_while(|arg| arg != OsStr::new("--"))
         .any(|arg| arg == OsStr::new("--json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_as_a_bug_with_its_message() {
+        use std::sync::{Arc, Mutex};
+        let said = Arc::new(Mutex::new(String::new()));
+        let (keep, before) = (Arc::clone(&said), panic::take_hook());
+        panic::set_hook(Box::new(move |info| *keep.lock().unwrap() = bug(info)));
+        let exit = guarded(|| panic!("out of cheese"));
+        panic::set_hook(before);
+        assert_eq!((exit, exit.code()), (Exit::Bug, 70));
+        let said = said.lock().unwrap();
+        assert!(said.contains("a bug in hapax") && said.contains("main.rs"), "{said}");
+        assert!(said.contains("out of cheese") && said.contains("command.internal"), "{said}");
+    }
 }

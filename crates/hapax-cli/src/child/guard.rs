@@ -187,7 +187,7 @@ impl Guard {
 
     fn wait(&self, now: u64) {
         let ms = match self.ending {
-            Some(_) => LOOK_MS,
+            Some(kill_ms) => kill_ms.min(self.kill_ms).saturating_sub(now).clamp(1, LOOK_MS),
             None => self.term_ms.saturating_sub(now).clamp(1, TICK_MS),
         };
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::try_from(ms * 1_000_000).unwrap_or(0) };

@@ -27,12 +27,13 @@
 //!
 //! | why | SIGTERM | SIGKILL |
 //! |---|---|---|
-//! | no new deadline arrived | deadline − margin | deadline |
-//! | hapax is gone (its socket closed) | at once | deadline |
-//! | the owner says that the lease is lost | at once | after the margin, at the deadline at the latest |
-//! | time-out | at once | after 5 s, at the deadline at the latest |
+//! | no new deadline arrived | deadline − margin | end |
+//! | hapax is gone (its socket closed) | at once | end |
+//! | the owner says that the lease is lost | at once | after the margin, at the end at the latest |
+//! | time-out | at once | after 5 s, at the end at the latest |
 //!
-//! The margin is max(2 s, lease/10), but never more than lease/4. All times are on the boot clock, which also counts
+//! The end is a fifth of the margin before the deadline: a signal takes a moment to arrive, and at the deadline another
+//! may begin. The margin is max(2 s, lease/10), but never more than lease/4. All times are on the boot clock, which also counts
 //! while the machine is suspended; a guard that slept with the machine looks at it again within half a second.
 //!
 //! # What happens when one of them dies or freezes
@@ -71,6 +72,7 @@ mod watcher;
 pub(crate) use boot::now_ms;
 pub(crate) use output::{Copied, Recorded};
 pub(crate) use run::run;
+pub(crate) use signals::{catch, ignored};
 
 use bytes::Bytes;
 use std::{
@@ -156,6 +158,11 @@ impl LeaseState {
     /// CMD is asked to end from here on.
     fn term_ms(self) -> u64 {
         self.until_ms.saturating_sub(self.margin_ms())
+    }
+
+    /// What is left of CMD is killed then. Before the deadline, because a signal takes a moment to arrive.
+    fn kill_ms(self) -> u64 {
+        self.until_ms.saturating_sub(self.margin_ms() / 5)
     }
 
     fn is_over(self) -> bool {

@@ -9,7 +9,10 @@ use super::{
     terminal::{self, Terminal},
     watcher::{Event, Watcher},
 };
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid};
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid},
+};
 use std::{
     ffi::OsStr,
     io,
@@ -246,8 +249,8 @@ impl Running {
 
     fn note(&mut self, event: Event) {
         if event == Event::Ending {
-            let until_ms = self.lease.borrow().until_ms;
-            self.ending(EndedBy::LeaseLost, until_ms);
+            let kill_ms = self.lease.borrow().kill_ms();
+            self.ending(EndedBy::LeaseLost, kill_ms);
         }
     }
 
@@ -312,6 +315,11 @@ fn not_started(program: &OsStr, failed: &Failed) -> NotStarted {
         io::ErrorKind::NotFound if there => "its interpreter was not found".into(),
         io::ErrorKind::NotFound => "command not found".into(),
         io::ErrorKind::PermissionDenied if path.is_dir() => "is a directory".into(),
+        _ if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
+            "exec format error: it is no program of this system and has no `#!` line: add one, such as `#!/bin/sh`, or \
+             run its interpreter"
+                .into()
+        }
         _ => error.to_string(),
     };
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };

@@ -23,7 +23,7 @@ impl Signals {
         let mut wanted = vec![Signal::CHILD];
         if foreground {
             let ignored = ignored();
-            let heard = |signal: &Signal| ignored & (1 << (signal.as_raw() - 1)) == 0;
+            let heard = |signal: &Signal| !ignored.contains(signal.as_raw());
             wanted.extend(PASSED_ON.into_iter().filter(heard));
             wanted.extend(JOB_CONTROL.into_iter().filter(heard));
         }
@@ -61,16 +61,32 @@ impl Signals {
     }
 }
 
-/// The signals that this process ignores, as a bit mask.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+/// From here on this signal does nothing to this process. By a handler, which ends with `exec`: to ignore it would also
+/// hold for every program that is started. Needs a runtime.
+pub(crate) fn catch(signal: Signal) -> io::Result<()> {
+    unix::signal(SignalKind::from_raw(signal.as_raw())).map(drop)
 }
 
-/// No safe call tells: all are passed on.
+/// The signals that this process ignores.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ignored(u64);
+
+impl Ignored {
+    pub(crate) fn contains(self, signal: i32) -> bool {
+        self.0 & (1 << (signal - 1)) != 0
+    }
+}
+
+/// Reads which they are.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn ignored() -> Ignored {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    Ignored(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0))
+}
+
+/// No safe call tells: none, then.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn ignored() -> u64 {
-    0
+pub(crate) fn ignored() -> Ignored {
+    Ignored(0)
 }

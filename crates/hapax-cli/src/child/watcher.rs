@@ -106,5 +106,5 @@ impl Watcher {
 }
 
 fn deadline(lease: LeaseState) -> Order {
-    Order::Lease { term_ms: lease.term_ms(), kill_ms: lease.until_ms }
+    Order::Lease { term_ms: lease.term_ms(), kill_ms: lease.kill_ms() }
 }

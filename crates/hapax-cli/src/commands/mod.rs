@@ -12,6 +12,7 @@ mod store;
 
 use crate::{config::Settings, exit::Exit, failure::Failure, output::Output};
 use clap::Subcommand;
+use std::io;
 
 /// What a command works with.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl Command {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, Failure> {
         match self {
             #[cfg(unix)]
-            Self::Once(once) => block_on(once.run(context)),
+            Self::Once(once) => once.run(context),
             Self::Keys(keys) => block_on(keys.run(context)),
             Self::Mail(mail) => block_on(mail.run(context)),
             Self::Store(store) => block_on(store.run(context)),
@@ -50,11 +51,18 @@ impl Command {
 }
 
 /// On one thread: the quickest to start, and enough for a command that waits for one child or one store.
-fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| {
+fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let failed = |error: io::Error| {
         Failure::new(Exit::Bug, "command.internal", format!("no runtime could be made: {error}"))
-    })?;
+    };
+    #[cfg(unix)]
+    crate::limits::check_open_files()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    #[cfg(unix)]
+    {
+        let _inside = runtime.enter();
+        crate::limits::survive_large_files().map_err(failed)?;
+    }
     let answer = runtime.block_on(command);
     // Nothing that is left, such as a read of stdin, is worth waiting for.
     runtime.shutdown_background();

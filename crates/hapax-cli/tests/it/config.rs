@@ -61,6 +61,18 @@ fn an_empty_variable_is_no_store() {
 }
 
 #[test]
+fn other_empty_variables_count_as_unset() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("hapax.toml", "namespace = 'of-file'\n");
+    mode(&file, 0o600);
+    let empty = [("HAPAX_CONFIG", ""), ("HAPAX_NAMESPACE", ""), ("HAPAX_LOG", "")];
+    assert_eq!(namespace(&sandbox, &[], &empty), "of-file");
+    assert_eq!(namespace(&sandbox, &["--config", "/dev/null"], &empty), "default");
+    let help = sandbox.hapax(&["--help"]).exits(0).stdout;
+    assert!(help.contains("An empty variable counts as unset; an empty HAPAX_STORE is refused."), "{help}");
+}
+
+#[test]
 fn the_default_store_is_private() {
     let sandbox = Sandbox::new();
     sandbox.sh(&["once", "k"], "exit 0").exits(0);

@@ -19,6 +19,8 @@ mod keys;
 #[cfg(unix)]
 mod kills;
 #[cfg(unix)]
+mod limits;
+#[cfg(unix)]
 mod mail;
 #[cfg(unix)]
 mod once;
@@ -28,5 +30,7 @@ mod output;
 mod pages;
 #[cfg(unix)]
 mod sandbox;
+#[cfg(unix)]
+mod starts;
 #[cfg(unix)]
 mod stores;

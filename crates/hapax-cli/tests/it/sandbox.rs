@@ -5,6 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
     thread,
@@ -39,6 +40,13 @@ impl Sandbox {
         self.path(name)
     }
 
+    /// A file in the working directory that may be executed.
+    pub(crate) fn program(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.write(name, text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
     /// The database of the default store.
     pub(crate) fn database(&self) -> PathBuf {
         self.path("data/hapax/hapax.db")
@@ -46,8 +54,13 @@ impl Sandbox {
 
     /// `hapax ARGS`, ready to be started.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hapax"));
-        command.args(args).current_dir(self.0.path()).env_clear();
+        let mut command = self.of(Command::new(env!("CARGO_BIN_EXE_hapax")));
+        command.args(args);
+        command
+    }
+
+    fn of(&self, mut command: Command) -> Command {
+        command.current_dir(self.0.path()).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap());
         command.env("HOME", self.path("home")).env("XDG_DATA_HOME", self.path("data"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -57,6 +70,14 @@ impl Sandbox {
     /// Runs `hapax ARGS` to its end.
     pub(crate) fn hapax(&self, args: &[&str]) -> Ran {
         Ran::of(self.command(args).output().unwrap())
+    }
+
+    /// Runs `hapax ARGS` to its end, under limits of the shell such as `ulimit -n 8`.
+    pub(crate) fn within(&self, limits: &str, args: &[&str]) -> Ran {
+        let hapax = self.command(args);
+        let mut shell = self.of(Command::new("/bin/sh"));
+        shell.args(["-c", &format!("{limits}; exec \"$0\" \"$@\"")]);
+        Ran::of(shell.arg(hapax.get_program()).args(hapax.get_args()).output().unwrap())
     }
 
     /// Runs `hapax ARGS… -- /bin/sh -c SCRIPT` to its end.
@@ -91,6 +112,15 @@ impl Sandbox {
 pub(crate) struct Begun(Child);
 
 impl Begun {
+    /// Starts it.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }

@@ -38,6 +38,15 @@ fn a_store_of_a_newer_version_names_the_version_it_needs() {
     drop(database);
     refused(&sandbox, sandbox.sh(ONCE, RUN).says("layout 7"), "store.version");
     sandbox.hapax(&["store", "upgrade"]).exits(69).says("layout 7");
+    sandbox.write(
+        "a.jsonl",
+        r#"{"from":"a@example.com","to":"b@example.com","text":"x","idempotency_key":"m"}"#,
+    );
+    for more in [&[][..], &["--dry-run"]] {
+        let args = [&["mail", "send", "a.jsonl"], more].concat();
+        sandbox.hapax(&args).exits(69).says("layout 7").says("store.version");
+    }
+    assert!(!sandbox.path("outbox").exists());
 }
 
 #[test]
@@ -58,6 +67,26 @@ fn a_store_that_cannot_be_made_says_why() {
     sandbox.write("file", "");
     let ran = sandbox.sh(&["--store", "sqlite:file/a.db", "once", "k"], RUN).exits(69);
     assert!(ran.stderr.contains("file/a.db"), "{ran:?}");
+}
+
+#[test]
+fn a_folder_of_a_store_that_was_named_is_not_made() {
+    let sandbox = Sandbox::new();
+    let new = sandbox.path("new");
+    let absolute = format!("sqlite:{}", new.join("deeper/a.db").display());
+    for (url, folder) in
+        [(absolute.as_str(), new.join("deeper")), ("sqlite:new/a.db?timeout=1s", new.clone())]
+    {
+        let missing = format!("`{}` is not there: make it (`mkdir -p`)", folder.display());
+        sandbox.sh(&["--store", url, "once", "k"], RUN).exits(69).says("store.config").says(&missing);
+        let object = sandbox.sh(&["--store", url, "once", "k", "--json"], RUN).exits(69).json();
+        assert_eq!(object["outcome"], "store_failed");
+        sandbox.write("a.jsonl", "");
+        sandbox.hapax(&["--store", url, "mail", "send", "a.jsonl"]).exits(69).says(&missing);
+        assert!(!new.exists() && !sandbox.path("ran").exists());
+    }
+    fs::create_dir_all(new.join("deeper")).unwrap();
+    sandbox.sh(&["--store", &absolute, "once", "k"], RUN).exits(0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -20,7 +20,7 @@ const MOST: usize = 5_000_000;
 /// Faster than this, reading the clock around each call would be a good part of what is measured: one in so many is
 /// looked at.
 const FAST: f64 = 200_000.0;
-const ONE_IN: usize = 16;
+const ONE_IN: usize = 64;
 /// So long a rate is looked at before it is measured.
 const TRIAL: Duration = Duration::from_millis(100);
 const TRIAL_MOST: usize = 20_000;
@@ -72,25 +72,30 @@ async fn run(
         Operation::Fresh => Arc::new((0..n).map(|_| work.key()).collect::<Result<Vec<_>, _>>()?),
         Operation::Replay => Arc::clone(done),
     };
-    work.take_ran();
-    let next = Arc::new(AtomicUsize::new(0));
+    let over = Arc::new(AtomicBool::new(false));
     let mut callers = JoinSet::new();
     let (cpu, started) = (cpu_time(), Instant::now());
-    for _ in 0..conc {
-        let (work, names, next) = (Arc::clone(work), Arc::clone(&names), Arc::clone(&next));
+    for first in 0..conc {
+        let (work, names, over) = (Arc::clone(work), Arc::clone(&names), Arc::clone(&over));
+        // Each takes every so many-th key: a common counter would be what several threads wait for.
         callers.spawn(async move {
             let mut caller = Caller::default();
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(name) = names.get(at % names.len().max(1)).filter(|_| at < n) else { break };
-                let begun = at.is_multiple_of(one_in).then(Instant::now);
+            let (mut next, mut unlooked) = (first % names.len().max(1), 0);
+            for _ in 0..n.saturating_sub(first).div_ceil(conc) {
+                let Some(name) = names.get(next).filter(|_| !over.load(Ordering::Relaxed)) else { break };
+                next += conc;
+                if next >= names.len() {
+                    next %= names.len();
+                }
+                let begun = (unlooked == 0).then(Instant::now);
+                unlooked = if begun.is_some() { one_in - 1 } else { unlooked - 1 };
                 if begun.is_some_and(|begun| begun - started > limit) {
-                    // For the others, too.
-                    next.store(n, Ordering::Relaxed);
+                    over.store(true, Ordering::Relaxed);
                 }
                 match operation {
-                    Operation::Fresh => work.fresh(name).await,
-                    Operation::Replay => work.replay(name).await,
+                    Operation::Fresh => work.fresh(name, &caller.ran).await,
+                    Operation::Replay if work.is_known(name) => Ok(()),
+                    Operation::Replay => work.replay(name, &caller.ran).await,
                 }?;
                 caller.calls += 1;
                 caller.took.extend(begun.map(|begun| begun.elapsed()));
@@ -98,17 +103,17 @@ async fn run(
             Ok(caller)
         });
     }
-    let (mut n, mut took) = (0, Vec::new());
+    let (mut n, mut ran, mut took) = (0, 0, Vec::new());
     while let Some(caller) = callers.join_next().await {
         let caller: Result<Caller, Failure> = caller.map_err(|error| {
             Failure::new(Exit::Bug, "command.internal", format!("a caller ended early: {error}"))
         })?;
         let caller = caller?;
         n += caller.calls;
+        ran += caller.ran.into_inner();
         took.extend(caller.took);
     }
     let (elapsed, cpu) = (started.elapsed(), cpu_time().saturating_sub(cpu));
-    let ran = work.take_ran();
     // Figures of something else than what was meant are worth nothing.
     let meant = if operation == Operation::Fresh { u64::try_from(n).unwrap_or(u64::MAX) } else { 0 };
     if ran != meant {
@@ -122,6 +127,8 @@ async fn run(
 #[derive(Default)]
 struct Caller {
     calls: usize,
+    /// Effects.
+    ran: AtomicU64,
     took: Vec<Duration>,
 }
 

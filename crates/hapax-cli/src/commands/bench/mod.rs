@@ -61,11 +61,16 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let url = store::url(&context.settings)?;
-        let url = BackendUrl::parse(&url)?;
+        let mut store = store::url(&context.settings)?;
+        let mut url = BackendUrl::parse(&store)?;
+        if self.inline && url.scheme() == "sqlite" && url.option("inline").is_none() {
+            // Without the way to a thread for blocking work and back.
+            store.push_str(if store.contains('?') { "&inline=yes" } else { "?inline=yes" });
+            url = BackendUrl::parse(&store)?;
+        }
         // Whatever is kept under it is nobody else's.
         let namespace = format!("bench-{}", Token::random()?.version());
-        let settings = Settings { namespace, ..context.settings.clone() };
+        let settings = Settings { namespace, store: Some(store), ..context.settings.clone() };
         let runtime = self.runtime()?;
         let answer = runtime.block_on(self.measure(context, &settings, &url));
         runtime.shutdown_background();

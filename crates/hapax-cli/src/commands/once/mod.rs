@@ -73,6 +73,7 @@ EXIT CODES:
   76        the outcome is unknown
   79        the lease was lost
   124       --timeout ran out
+  130, 143  SIGINT, SIGTERM: stderr says whether nothing was run or the outcome is unknown
   126, 127  the command could not be executed, was not found
   --json tells them apart from the command's own")]
 pub(crate) struct Once {
@@ -103,7 +104,7 @@ pub(crate) struct Once {
     /// Exit codes by which the command says that its outcome is unknown
     #[arg(long, value_name = "CODE", value_delimiter = ',', default_value = "76", value_parser = clap::value_parser!(u8).range(1..))]
     unknown_exit: Vec<u8>,
-    /// Ends the command after this long
+    /// Ends the command after this long: SIGTERM, and SIGKILL 5 s later. Its outcome is then unknown
     #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
     timeout: Option<Duration>,
     /// So much of stdout, and of stderr, is kept for replays
@@ -128,24 +129,39 @@ fn parse_limit(text: &str) -> Result<u64, String> {
 }
 
 impl Once {
-    pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(self, context: &Context) -> Result<Exit, Failure> {
         if context.output.json && self.no_record {
             let reason = "--no-record hands stdout to the command, and --json keeps it for one object";
             return Err(Failure::usage(reason));
         }
         let plan = Plan::new(self, &context.settings.namespace, SystemClock.now())?;
-        let hapax = match crate::store::open(&context.settings, Sharing::Needed).await {
-            Ok(hapax) => hapax,
-            // A wrong URL is usage, whatever was to be run.
-            Err(failure) if failure.exit == Exit::Usage => return Err(failure),
-            Err(failure) => return Ok(Report::refused(Outcome::StoreFailed, failure).say(&plan, context)),
+        let report = match super::block_on(call(&plan, context)) {
+            Ok(report) => report,
+            // Too few open files, for one: the store was not even tried.
+            Err(failure) if failure.exit == Exit::Unreachable => {
+                Report::refused(Outcome::StoreFailed, failure)
+            }
+            Err(failure) => return Err(failure),
         };
-        // From here on a signal does not end hapax: what it holds has to be given back.
-        let interrupts = Interrupts::listen().map_err(|error| {
-            Failure::new(Exit::Bug, "command.internal", format!("signals cannot be heard: {error}"))
-        })?;
-        let report = Call { plan: &plan, context, hapax: &hapax, interrupts }.run().await;
         Ok(report.say(&plan, context))
+    }
+}
+
+async fn call(plan: &Plan, context: &Context) -> Result<Report, Failure> {
+    // From here on a signal does not end hapax: it says what was run, and what it holds has to be given back.
+    let mut interrupts = Interrupts::listen().map_err(|error| {
+        Failure::new(Exit::Bug, "command.internal", format!("signals cannot be heard: {error}"))
+    })?;
+    let opened = tokio::select! {
+        biased;
+        signal = interrupts.next() => return Ok(Report::interrupted(signal)),
+        opened = crate::store::open(&context.settings, Sharing::Needed) => opened,
+    };
+    match opened {
+        Ok(hapax) => Ok(Call { plan, context, hapax: &hapax, interrupts }.run().await),
+        // A wrong URL is usage, whatever was to be run.
+        Err(failure) if failure.exit == Exit::Usage => Err(failure),
+        Err(failure) => Ok(Report::refused(Outcome::StoreFailed, failure)),
     }
 }
 

@@ -120,7 +120,7 @@ impl Report {
     }
 
     pub(super) fn interrupted(signal: i32) -> Self {
-        let message = format!("{} came before the command was started", name_of(signal));
+        let message = format!("{} came before the command was started: nothing was run", name_of(signal));
         let failure = Failure::new(Exit::Signal(signal), "command.interrupted", message);
         Self::refused(Outcome::NotStarted, failure)
     }

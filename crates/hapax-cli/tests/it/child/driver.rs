@@ -97,8 +97,9 @@ async fn drive() {
     let (renewer, lease) = lease(length);
     if std::env::var(RENEW).is_ok() {
         tokio::spawn(async move {
+            let mut thirds = tokio::time::interval(length / 3);
             loop {
-                tokio::time::sleep(length / 3).await;
+                thirds.tick().await;
                 renewer.send_replace(from_now(length));
             }
         });

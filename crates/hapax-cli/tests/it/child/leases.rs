@@ -37,7 +37,7 @@ async fn lease_that_is_not_renewed_ends_the_command_before_it_passes() {
 }
 
 #[tokio::test]
-async fn group_that_ignores_sigterm_is_killed_at_the_deadline() {
+async fn group_that_ignores_sigterm_is_killed_right_before_the_deadline() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
     let script = format!("trap '' TERM; sleep 1000 & echo $! > {}; wait", pid.display());
@@ -45,7 +45,7 @@ async fn group_that_ignores_sigterm_is_killed_at_the_deadline() {
     let deadline = lease.borrow().until_ms;
     let ended = within(product::run(sh(&script), lease)).await.unwrap();
     assert_eq!((ended.exit, ended.by), (Exit::Signal(9), Some(EndedBy::LeaseLost)));
-    assert!(product::now_ms() >= deadline);
+    assert!(product::now_ms() >= deadline - MARGIN_MS / 5);
     let pid = number_in(&pid).unwrap();
     until(|| !is_alive(pid)).await;
     assert!(product::now_ms() < deadline + SLACK_MS);
@@ -65,15 +65,19 @@ async fn child_that_outlives_the_end_of_its_lease_is_ended_too() {
 
 #[tokio::test]
 async fn renewed_lease_lets_the_command_live() {
+    let folder = tempfile::tempdir().unwrap();
+    let go = folder.path().join("go");
     let (renewer, lease) = lease(LEASE);
     let first = lease.borrow().until_ms;
-    let running = tokio::spawn(product::run(sh("sleep 3; echo done"), lease));
-    while !running.is_finished() {
+    let script = format!("until [ -e {} ]; do sleep 0.01; done; echo done", go.display());
+    let running = tokio::spawn(product::run(sh(&script), lease));
+    until(|| {
         renewer.send_replace(from_now(LEASE));
-        tokio::time::sleep(LEASE / 10).await;
-    }
-    let ended = running.await.unwrap().unwrap();
-    assert!(product::now_ms() > first);
+        product::now_ms() > first
+    })
+    .await;
+    fs::write(&go, "").unwrap();
+    let ended = within(running).await.unwrap().unwrap();
     assert_eq!((ended.exit, ended.by, text(&ended.stdout.head)), (Exit::Code(0), None, "done\n"));
 }
 
@@ -114,7 +118,7 @@ async fn killed_guard_is_replaced() {
     // The second one knows the same deadline.
     let ended = within(running).await.unwrap().unwrap();
     assert_eq!((ended.exit, ended.by), (Exit::Signal(9), Some(EndedBy::LeaseLost)));
-    assert!(product::now_ms() >= deadline);
+    assert!(product::now_ms() >= deadline - MARGIN_MS / 5);
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{
     io::{BufRead, BufReader, Read},
     process::{Child, Stdio},
+    time::Duration,
 };
+use tokio::time::Instant;
 
 fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
@@ -38,6 +40,36 @@ fn a_signal_ends_the_run_in_order_and_the_next_one_sends_the_rest_at_once() {
         let rest = send(&sandbox, &["a.jsonl", "--wait", "0s"]).exits(0);
         counts(&rest, &format!("sent {}, replayed {sent}, failed 0, unknown 0, in flight 0", 300 - sent));
     }
+}
+
+#[test]
+fn a_further_signal_ends_the_wait_for_what_does_not_end() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", lines(300));
+    sandbox.write("one.jsonl", super::line(400));
+    send(&sandbox, &["one.jsonl", "--via", "stub:"]).exits(0);
+    let store = format!("sqlite:{}?timeout=5m", sandbox.database().display());
+    let args = ["mail", "send", "a.jsonl", "--rate", "20/s", "--lease", "10m", "--store", &store];
+    let mut run = sandbox.command(&args).spawn().unwrap();
+    until("some are sent", || mails(&sandbox.path("outbox")).len() > 2);
+    // From here on no receipt is stored, and no key is given back.
+    let lock = rusqlite::Connection::open(sandbox.database()).unwrap();
+    lock.busy_timeout(Duration::from_secs(10)).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let begun = Instant::now();
+    until("it ends", || {
+        signal(&run, Signal::TERM);
+        run.try_wait().unwrap().is_some()
+    });
+    // The first alone would wait for 10 s, and then for the receipts.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let ran = end(run).exits(143);
+    assert!(ran.stderr.ends_with("unknown 0, in flight 0\n"), "{ran:?}");
+    lock.execute_batch("ROLLBACK").unwrap();
+    // What it held is held until its lease has passed.
+    assert!(count(&send(&sandbox, &["a.jsonl", "--wait", "0s"]).exits(75).stderr, "in flight") > 0);
+    let sent = recipients(&sandbox.path("outbox")).len();
+    assert!(sent < 300, "{sent}");
 }
 
 #[test]

@@ -5,14 +5,8 @@ use crate::sandbox::{Ran, Sandbox};
 use std::fs;
 
 /// Runs `hapax mail send ARGS` where no file may have more than so many blocks of 512 bytes.
-fn send_within(sandbox: &Sandbox, blocks: u32, args: &str) -> Ran {
-    let hapax = env!("CARGO_BIN_EXE_hapax");
-    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec {hapax} mail send {args}");
-    let mut command = std::process::Command::new("/bin/sh");
-    let like = sandbox.command(&[]);
-    command.args(["-c", &script]).env_clear().current_dir(like.get_current_dir().unwrap());
-    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    Ran::of(command.output().unwrap())
+fn send_within(sandbox: &Sandbox, blocks: u32, args: &[&str]) -> Ran {
+    sandbox.within(&format!("ulimit -f {blocks}"), &[&["mail", "send"], args].concat())
 }
 
 fn large(n: usize) -> String {
@@ -23,13 +17,13 @@ fn large(n: usize) -> String {
 fn a_mail_for_which_there_is_no_room_fails_and_is_sent_when_there_is() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", format!("{}\n{}\n{}\n", line(0), large(1), line(2)));
-    let ran = send_within(&sandbox, 4096, "a.jsonl --attempts 1")
+    let ran = send_within(&sandbox, 4096, &["a.jsonl", "--attempts", "1"])
         .exits(1)
         .says("a.jsonl:2: mail:1: not sent")
         .says("(file.");
     counts(&ran, "sent 2, replayed 0, failed 1, unknown 0, in flight 0");
     assert_eq!(mails(&sandbox.path("outbox")).len(), 2);
-    let object = &send_within(&sandbox, 4096, "a.jsonl --attempts 1 --json").exits(1).lines()[1];
+    let object = &send_within(&sandbox, 4096, &["a.jsonl", "--attempts", "1", "--json"]).exits(1).lines()[1];
     assert_eq!(object["retryable"], true);
     assert_eq!(object["delivery_unknown"], false);
     counts(&send(&sandbox, &["a.jsonl"]).exits(0), "sent 1, replayed 2, failed 0, unknown 0, in flight 0");
@@ -43,7 +37,7 @@ fn when_everything_fails_the_rest_is_left_for_the_next_run() {
     let all: String =
         (0..180).map(|n| line(n).replace(&format!("Hello {n}."), &"x".repeat(420_000)) + "\n").collect();
     sandbox.write("a.jsonl", all);
-    let ran = send_within(&sandbox, 800, "a.jsonl --attempts 1")
+    let ran = send_within(&sandbox, 800, &["a.jsonl", "--attempts", "1"])
         .exits(1)
         .says("100 messages in a row failed")
         .says("and");
@@ -61,7 +55,7 @@ fn when_everything_fails_the_rest_is_left_for_the_next_run() {
 fn a_store_without_room_is_reported_and_nothing_is_sent() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", lines(2));
-    let ran = send_within(&sandbox, 8, "a.jsonl").exits(69);
+    let ran = send_within(&sandbox, 8, &["a.jsonl"]).exits(69);
     assert!(mails(&sandbox.path("outbox")).is_empty(), "{ran:?}");
 }
 

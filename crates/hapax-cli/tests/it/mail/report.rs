@@ -10,7 +10,7 @@ fn only_what_failed_and_may_pass_is_sent_again() {
     let other = line(1).replace("Mail 1", "Other");
     sandbox.write("a.jsonl", [line(0), line(1), other, line(3), line(4)].join("\n"));
     // Line 2 goes; line 3 has its key and is another message.
-    let ran = send(&sandbox, &["a.jsonl", "--json"]).exits(1);
+    let ran = send(&sandbox, &["a.jsonl", "--skip-invalid", "--json"]).exits(1);
     // As if lines 1 and 4 had failed for a reason that passes, and 5 for good.
     let report = ran.lines().into_iter().map(|mut object| {
         let code = match object["index"].as_u64().unwrap() {
@@ -26,7 +26,8 @@ fn only_what_failed_and_may_pass_is_sent_again() {
     let args = ["a.jsonl", "--via", "stub:", "--only-failed", "report.jsonl"];
     let again = send(&sandbox, &args).exits(0).says("left out 3");
     counts(&again, "sent 2, replayed 0, failed 0, unknown 0, in flight 0");
-    let objects = send(&sandbox, &[&args[..], &["--failed-too", "--json"]].concat()).exits(1).lines();
+    let objects =
+        send(&sandbox, &[&args[..], &["--failed-too", "--skip-invalid", "--json"]].concat()).exits(1).lines();
     let indices: Vec<_> = objects.iter().map(|object| object["index"].as_u64().unwrap()).collect();
     // Line 3 has the key of line 2: both are meant by it, and in a folder of its own line 3 is the second.
     assert!(indices.starts_with(&[0]) && indices.ends_with(&[3, 4]), "{indices:?}");
@@ -84,7 +85,8 @@ fn what_the_report_does_not_name_is_left_out_and_not_taken_for_done() {
             .exits(75)
             .says("3 messages are not in the report")
             .says("run without --only-failed: it sends what is left");
-        counts(&again, "sent 0, replayed 0, failed 0, unknown 0, in flight 0");
+        let said = again.stderr.ends_with("\nsent 0, replayed 0, failed 0, unknown 0, in flight 0\n");
+        assert_eq!(said, quiet.is_empty(), "{again:?}");
     }
     let dry = ["a.jsonl", "--only-failed", "report.jsonl", "--dry-run"];
     send(&sandbox, &dry).exits(0).says("3 messages are not in the report");

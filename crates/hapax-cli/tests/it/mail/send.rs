@@ -88,18 +88,31 @@ fn the_second_of_two_equal_lines_is_answered_by_the_first() {
 }
 
 #[test]
-fn a_key_of_another_message_is_refused_and_the_rest_is_sent() {
+fn a_key_that_another_message_was_sent_under_is_refused_and_the_rest_is_sent() {
     let sandbox = Sandbox::new();
-    sandbox.write("a.jsonl", [lines(2), lines(1).replace("Mail 0", "Another")].concat());
+    sandbox.write("a.jsonl", lines(1));
+    send(&sandbox, &["a.jsonl"]).exits(0);
+    sandbox.write("a.jsonl", lines(2).replace("Mail 0", "Another"));
     let ran = send(&sandbox, &["a.jsonl"])
         .exits(1)
-        .says("a.jsonl:3: mail:0: not sent")
+        .says("a.jsonl:1: mail:0: not sent")
         .says("idempotency.key_reused");
-    counts(&ran, "sent 2, replayed 0, failed 1, unknown 0, in flight 0");
+    counts(&ran, "sent 1, replayed 0, failed 1, unknown 0, in flight 0");
     let objects = send(&sandbox, &["a.jsonl", "--json"]).exits(1).lines();
-    assert_eq!(objects[2]["code"], "idempotency.key_reused");
-    assert_eq!(objects[2]["category"], "validation");
-    assert_eq!(objects[2]["retryable"], false);
+    assert_eq!(objects[0]["code"], "idempotency.key_reused");
+    assert_eq!(objects[0]["category"], "validation");
+    assert_eq!(objects[0]["retryable"], false);
+}
+
+#[test]
+fn quiet_leaves_errors_alone() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", lines(2));
+    assert_eq!(send(&sandbox, &["a.jsonl", "--quiet", "--dry-run"]).exits(0).stderr, "");
+    assert_eq!(send(&sandbox, &["a.jsonl", "--quiet"]).exits(0).stderr, "");
+    sandbox.write("a.jsonl", lines(1).replace("Mail 0", "Another"));
+    let ran = send(&sandbox, &["a.jsonl", "--quiet"]).exits(1).says("a.jsonl:1: mail:0: not sent");
+    assert!(!ran.stderr.contains("replayed"), "{ran:?}");
 }
 
 #[test]

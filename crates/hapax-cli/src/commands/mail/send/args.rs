@@ -9,7 +9,8 @@ use std::{path::PathBuf, time::Duration};
 ///
 /// Every line is checked before the first is sent: a line that is not valid is reported with its number, and nothing is
 /// sent. A mail with an idempotency key is sent once: run the same again after a kill, a crash or a failure, and only what
-/// was not sent is sent.
+/// was not sent is sent. Two different mails under one key are not valid either, which the check finds for the first 100,000
+/// keys of a run; beyond them the second one fails when it is its turn.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:

@@ -1,8 +1,9 @@
 //! The first pass: every entry is looked at before the first is sent.
 
 use super::{
+    clashes::{Clashes, Place},
     input::{
-        Batch, Draft, Drafter, Known, Mark, Marking, Marks, Problem, Problems, Source, in_batches, place,
+        At, Batch, Draft, Drafter, Known, Mark, Marking, Marks, Problem, Problems, Source, in_batches, place,
     },
     selection::{Last, Selection},
     twins::{Hashes, Twins},
@@ -86,16 +87,18 @@ impl Checker {
         let mut marking = Marking::new();
         let mut entries = vec![0; self.sources.len()];
         let (mut valid, mut invalid, mut left_out, mut unreported, mut keyless) = (0, 0, 0, 0, 0);
-        let (mut kept, mut twins, random) = (Ok(()), Twins::default(), RandomState::new());
+        let (mut twins, mut clashes, random) = (Twins::default(), Clashes::default(), RandomState::new());
+        let mut kept = Ok(());
         let work = |batch: Batch<'_>| self.look(batch, &random);
         in_batches(&self.sources, None, work, |(file, found)| {
             if let Some(entries) = entries.get_mut(file) {
                 *entries += found.len() as u64;
             }
-            for looked in found {
+            for mut looked in found {
+                self.compare(&mut looked, &mut clashes, file);
                 match looked.mark {
                     Mark::Send(_) => valid += 1,
-                    Mark::Invalid => invalid += 1,
+                    Mark::Invalid | Mark::Clash => invalid += 1,
                     Mark::LeftOut if looked.unreported => unreported += 1,
                     Mark::LeftOut => left_out += 1,
                 }
@@ -126,6 +129,18 @@ impl Checker {
         }
         let twins = twins.found;
         Ok(Checked { entries, marks, valid, invalid, left_out, unreported, keyless, twins, checker: self })
+    }
+
+    /// A message under the key of another one before it can't be sent.
+    fn compare(&self, looked: &mut Looked, clashes: &mut Clashes, file: usize) {
+        let (Mark::Send(stamp), Some(Hashes { key, .. })) = (looked.mark, looked.hashes) else { return };
+        let (index, at) = (looked.index, looked.at);
+        let place = Place { index, file, at, stamp };
+        if let Some(first) = clashes.look(key, place, self) {
+            let problems = used_by(&first.place(self)).into();
+            looked.bad = Some(Box::new(Bad { index, place: place.slot().place(self), problems }));
+            looked.mark = Mark::Clash;
+        }
     }
 
     /// What is wrong for a whole file is said once.
@@ -159,7 +174,8 @@ impl Checker {
                 Some(Last::Again) => None,
                 last => Some(last.is_none()),
             };
-            let looked = Looked { mark: Mark::LeftOut, unreported: false, keyless: false, hashes, bad: None };
+            let mark = Mark::LeftOut;
+            let looked = Looked { index, at, mark, unreported: false, keyless: false, hashes, bad: None };
             found.push(if let Some(unreported) = left_out {
                 Looked { unreported, ..looked }
             } else {
@@ -199,7 +215,15 @@ impl Checker {
     }
 }
 
+/// Why a message is not sent whose key an earlier one has, there.
+pub(super) fn used_by(place: &str) -> Problem {
+    let reason = format!("it is the key of {place}, which is another message");
+    Problem::new("idempotency_key", "idempotency.key_reused", reason)
+}
+
 struct Looked {
+    index: u64,
+    at: At,
     mark: Mark,
     /// It was left out because the report does not name it.
     unreported: bool,

@@ -1,6 +1,6 @@
 //! How a run came out: what is said at its end, and its exit code.
 
-use super::{run::OUTAGE, tally::Tally};
+use super::{stop::OUTAGE, tally::Tally};
 use crate::{
     exit::Exit,
     failure::Failure,
@@ -25,7 +25,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Says so. The last line is the counts, as they stand: scripts look for it.
+    /// Says so. The last line is the counts, as they stand: scripts look for it, unless they want no notes.
     pub(super) fn say(self, output: &Output) -> Exit {
         let Self { all, invalid, left_out, unreported, tally, signal, outage, read } = self;
         let left = all.saturating_sub(tally.all());
@@ -64,7 +64,9 @@ impl Ended {
         if let Some(failure) = &failure {
             failure.explain();
         }
-        output::stderr_bytes(format!("{tally}\n").as_bytes());
+        if !output.quiet {
+            output::stderr_bytes(format!("{tally}\n").as_bytes());
+        }
         match (signal, failure) {
             (Some(signal), _) if left > 0 || tally.in_flight > 0 => Exit::Signal(signal),
             (_, Some(failure)) => failure.exit,

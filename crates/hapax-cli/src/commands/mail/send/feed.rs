@@ -1,7 +1,7 @@
 //! The second pass: entries become messages, in order, a little ahead of the transport.
 
 use super::{
-    check::{Checked, Checker},
+    check::{Checked, Checker, used_by},
     input::{At, Batch, Draft, Mail, Mark, Problems, changed, in_batches, place},
 };
 use crate::failure::Failure;
@@ -140,6 +140,10 @@ fn half_made(checker: &Checker, batch: Batch<'_>) -> Vec<(Slot, Half)> {
             return;
         };
         let half = match (checker.drafter.draft(entry, at.line, source), stamp) {
+            (Ok(draft), None) if mark == Some(Mark::Clash) => {
+                slot.key = draft.key();
+                Half::Made(Box::new(Err(used_by("an earlier line").into())))
+            }
             (Err(problems), None) => Half::Made(Box::new(Err(problems))),
             // It was reported as invalid: for what it still is, or it is something else now.
             (Ok(draft), None) => {

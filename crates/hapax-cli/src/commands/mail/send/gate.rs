@@ -151,7 +151,7 @@ impl Transport for Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hapax::mail::Stub;
+    use hapax::mail::{Act, Stub};
 
     fn gate(stub: &Stub, attempts: u32, rate: Option<&str>) -> (Gate, CancellationToken) {
         let stop = CancellationToken::new();
@@ -214,5 +214,16 @@ mod tests {
         assert_eq!(waiting.code(), Some("mail.cancelled"));
         assert_eq!(gate.send(&message, &context).await.code(), Some("mail.cancelled"));
         assert_eq!(stub.sent().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_timeout_is_for_all_attempts_together() {
+        let stub = Stub::new();
+        stub.then(busy()).then_act([Act::Hang]);
+        let (gate, _stop) = gate(&stub, 3, None);
+        let start = Instant::now();
+        let receipt = gate.send(&message(), &SendContext::default()).await;
+        assert_eq!((receipt.code(), start.elapsed()), (Some("mail.timeout"), Duration::from_mins(1)));
+        assert_eq!(stub.calls().len(), 2);
     }
 }

@@ -4,14 +4,15 @@
 //! |---|---|
 //! | `args` | the command line |
 //! | `input` | files, lines, rows, templates, keys |
-//! | `check` | the first pass: every entry is looked at before the first is sent |
+//! | `check`, `clashes`, `twins` | the first pass: every entry is looked at before the first is sent |
 //! | `feed` | the second pass: entries become messages |
-//! | `run` | messages through the mailer, signals, messages that another run holds |
+//! | `run`, `stop` | messages through the mailer, messages that another run holds, signals |
 //! | `gate`, `rate`, `via` | the transport, how often and how fast it is asked |
 //! | `report`, `progress`, `tally`, `ended` | what is said |
 
 mod args;
 mod check;
+mod clashes;
 mod dry_run;
 mod ended;
 mod feed;
@@ -23,6 +24,7 @@ mod rate;
 mod report;
 mod run;
 mod selection;
+mod stop;
 mod tally;
 mod twins;
 mod via;
@@ -50,7 +52,7 @@ use input::{Drafter, KeyTemplate, Opening, Source, Template};
 use interrupts::Interrupts;
 use progress::Progress;
 use report::Report;
-use run::{Run, Stop};
+use run::Run;
 use selection::Selection;
 use std::{
     path::{Path, PathBuf},
@@ -61,6 +63,7 @@ use std::{
     thread,
     time::Duration,
 };
+use stop::Stop;
 use tally::Tally;
 use tokio::sync::mpsc;
 
@@ -193,7 +196,9 @@ impl Send {
         feed.end()?;
         report.finish();
         say_unreported(unreported);
-        output::stderr_bytes(format!("{counts}\n").as_bytes());
+        if !context.output.quiet {
+            output::stderr_bytes(format!("{counts}\n").as_bytes());
+        }
         context.output.end()?;
         Ok(Exit::Done)
     }

@@ -4,9 +4,9 @@ use super::{
     check::Checker,
     feed::{self, Fed, Feed, Slot},
     input::Mail,
-    interrupts::Interrupts,
     progress::Progress,
     report::Report,
+    stop::Stop,
     tally::{Ending, Tally},
 };
 use futures_util::{FutureExt, Stream, StreamExt, stream, stream::FuturesOrdered};
@@ -16,20 +16,12 @@ use hapax::{
 };
 use std::{
     collections::VecDeque,
-    future::pending,
     sync::{Mutex, MutexGuard, PoisonError},
     task::{Poll, ready},
     time::Duration,
 };
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
-/// So long sends in progress are waited for once the run was stopped.
-const GRACE: Duration = Duration::from_secs(10);
-/// So long after that, receipts and releases may take.
-const AFTERMATH: Duration = Duration::from_secs(5);
-/// So many messages in a row that fail for a reason which may pass: the rest is left to a later run.
-pub(super) const OUTAGE: u64 = 100;
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
@@ -44,103 +36,6 @@ pub(super) struct Run<'a> {
     pub(super) tally: Tally,
     /// Messages that another run holds.
     pub(super) waiting: Vec<(Slot, Receipt)>,
-}
-
-/// Being told to stop.
-pub(super) struct Stop<'a> {
-    interrupts: &'a mut Interrupts,
-    /// Nothing more starts.
-    pub(super) drain: CancellationToken,
-    /// What has started is given up.
-    abort: CancellationToken,
-    signal: Option<i32>,
-    /// A second signal has come, or what was given up does not end.
-    at_once: bool,
-    deadline: Option<Instant>,
-    /// So many failures in a row were the store's or the provider's.
-    in_a_row: u64,
-    /// What they were, when they became too many.
-    outage: Option<Receipt>,
-}
-
-impl<'a> Stop<'a> {
-    pub(super) fn new(interrupts: &'a mut Interrupts) -> Self {
-        let (drain, abort) = (CancellationToken::new(), CancellationToken::new());
-        Self {
-            interrupts,
-            drain,
-            abort,
-            signal: None,
-            at_once: false,
-            deadline: None,
-            in_a_row: 0,
-            outage: None,
-        }
-    }
-
-    /// The signal that stopped the run.
-    pub(super) fn signal(&self) -> Option<i32> {
-        self.signal
-    }
-
-    /// Whether nothing more starts.
-    fn is_ending(&self) -> bool {
-        self.signal.is_some() || self.outage.is_some()
-    }
-
-    /// Why the rest was left, when nobody asked for it.
-    pub(super) fn outage(&self) -> Option<&Receipt> {
-        self.outage.as_ref()
-    }
-
-    /// Looks whether all goes wrong: then there is nothing to be gained by going on.
-    fn watch(&mut self, receipt: &Receipt) {
-        match Ending::of(receipt) {
-            Ending::Failed if receipt.failure().is_some_and(|failure| failure.retryable) => {
-                self.in_a_row += 1;
-            }
-            Ending::Sent | Ending::Failed => self.in_a_row = 0,
-            _ => {}
-        }
-        if self.in_a_row == OUTAGE && self.outage.is_none() {
-            self.outage = Some(receipt.clone());
-            self.drain.cancel();
-        }
-    }
-
-    /// A further signal. Cancel safe.
-    pub(super) async fn signalled(&mut self) {
-        let signal = self.interrupts.next().await;
-        self.signal.get_or_insert(signal);
-    }
-
-    /// Whether nothing is worth waiting for.
-    pub(super) fn at_once(&self) -> bool {
-        self.at_once
-    }
-
-    /// The next step of a stop: a signal, or the end of a grace. Cancel safe.
-    async fn step(&mut self) {
-        let grace = async {
-            match self.deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => pending().await,
-            }
-        };
-        tokio::select! {
-            signal = self.interrupts.next() => {
-                self.at_once = self.signal.is_some();
-                self.signal.get_or_insert(signal);
-                self.drain.cancel();
-                self.deadline = Some(Instant::now() + GRACE);
-            }
-            () = grace => {
-                self.at_once = self.abort.is_cancelled();
-                self.abort.cancel();
-                self.deadline = Some(Instant::now() + AFTERMATH);
-            }
-        }
-    }
 }
 
 /// Places of messages whose receipts are to come, in order; those that are not sent have theirs already.
@@ -212,7 +107,7 @@ impl Run<'_> {
             if n.is_multiple_of(128) {
                 tokio::task::yield_now().await;
                 self.progress.tally(&self.tally);
-                if self.stop.step().now_or_never().is_some() && self.stop.at_once {
+                if self.stop.step().now_or_never().is_some() && self.stop.at_once() {
                     return;
                 }
             }
@@ -224,7 +119,7 @@ impl Run<'_> {
                     tokio::select! {
                         receipt = receipts.next() => receipt,
                         () = self.stop.step() => {
-                            if self.stop.at_once {
+                            if self.stop.at_once() {
                                 return;
                             }
                             continue;
@@ -276,7 +171,7 @@ impl Run<'_> {
             self.idle();
             tokio::select! {
                 Some((slot, receipt)) = sends.next() => self.receipt(slot, receipt),
-                () = self.stop.step() => if self.stop.at_once { return },
+                () = self.stop.step() => if self.stop.at_once() { return },
             }
         }
     }
@@ -334,7 +229,7 @@ impl Run<'_> {
             let messages: Vec<_> = messages.into_iter().filter_map(|fed| place(&places, fed)).collect();
             self.batch(&places, stream::iter(messages)).await;
             let mut sends: FuturesOrdered<_> = raws.into_iter().map(|fed| self.raw(fed)).collect();
-            while !sends.is_empty() && !self.stop.at_once {
+            while !sends.is_empty() && !self.stop.at_once() {
                 tokio::select! {
                     Some((slot, receipt)) = sends.next() => self.receipt(slot, receipt),
                     () = self.stop.step() => {}

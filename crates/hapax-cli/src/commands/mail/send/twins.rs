@@ -14,19 +14,21 @@ const MOST: usize = 100_000;
 /// Hashes of a message: of whom it goes to and what it says, and of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hashes {
-    content: u64,
-    key: u64,
+    /// None of a mail that is ready, which nobody compares.
+    content: Option<u64>,
+    pub(super) key: u64,
 }
 
 impl Hashes {
     /// None for a message without a key, which says that it wants to be sent as it is.
     pub(super) fn of(draft: &Draft, random: &RandomState) -> Option<Self> {
         let key = random.hash_one(draft.key()?);
-        let message = draft.message()?;
-        let recipients: Vec<_> = message.recipients().map(|to| (to.local(), to.ascii_domain())).collect();
-        let files: Vec<_> = message.attachments().iter().map(Attachment::filename).collect();
-        let content = (recipients, message.subject(), message.text(), message.html(), files);
-        Some(Self { content: random.hash_one(content), key })
+        let content = draft.message().map(|message| {
+            let recipients: Vec<_> = message.recipients().map(|to| (to.local(), to.ascii_domain())).collect();
+            let files: Vec<_> = message.attachments().iter().map(Attachment::filename).collect();
+            random.hash_one((recipients, message.subject(), message.text(), message.html(), files))
+        });
+        Some(Self { content, key })
     }
 }
 
@@ -39,6 +41,7 @@ pub(super) struct Twins {
 
 impl Twins {
     pub(super) fn look(&mut self, Hashes { content, key }: Hashes) {
+        let Some(content) = content else { return };
         let room = self.seen.len() < MOST;
         match self.seen.entry(content) {
             Entry::Occupied(first) if *first.get() != key => self.found += 1,
@@ -58,8 +61,9 @@ mod tests {
     fn equal_messages_under_different_keys_are_counted() {
         let mut twins = Twins::default();
         for (content, key) in [(1, 1), (1, 1), (2, 2), (1, 3), (2, 2), (1, 4)] {
-            twins.look(Hashes { content, key });
+            twins.look(Hashes { content: Some(content), key });
         }
+        twins.look(Hashes { content: None, key: 5 });
         assert_eq!(twins.found, 2);
     }
 }

@@ -19,6 +19,8 @@ pub(crate) enum Mark {
     Invalid,
     /// `--only-failed` leaves it out.
     LeftOut,
+    /// It has the key of another message before it.
+    Clash,
 }
 
 /// The marks of all entries, in order.
@@ -40,6 +42,7 @@ impl Mark {
             Self::Send(stamp) => (0, stamp.to_bytes()),
             Self::Invalid => (1, [0; 16]),
             Self::LeftOut => (2, [0; 16]),
+            Self::Clash => (3, [0; 16]),
         };
         let [first, rest @ ..] = &mut bytes;
         *first = kind;
@@ -51,7 +54,8 @@ impl Mark {
         match kind {
             0 => Self::Send(Stamp::from_bytes(stamp)),
             1 => Self::Invalid,
-            _ => Self::LeftOut,
+            2 => Self::LeftOut,
+            _ => Self::Clash,
         }
     }
 }
@@ -97,10 +101,11 @@ mod tests {
     #[test]
     fn marks_come_back_from_memory_and_from_disk() {
         for count in [3, IN_MEMORY / LENGTH + 10] {
-            let mark = |i: usize| match i % 3 {
+            let mark = |i: usize| match i % 4 {
                 0 => Mark::Send(Stamp::from_bytes([u8::try_from(i % 251).unwrap(); 16])),
                 1 => Mark::Invalid,
-                _ => Mark::LeftOut,
+                2 => Mark::LeftOut,
+                _ => Mark::Clash,
             };
             let mut marking = Marking::new();
             (0..count).for_each(|i| marking.push(mark(i)).unwrap());
