@@ -5,7 +5,7 @@ use crate::{
     asking::{self, Asked},
     detached::Start,
     idempotency::Defaults,
-    protocol::{Begun, Kept, Reservation, Terms},
+    protocol::{Begun, Kept, Reservation, Terms, UNENCODABLE, unencodable},
     run::{Out, Settings},
 };
 use futures_util::FutureExt;
@@ -21,8 +21,6 @@ use std::{
 
 /// Codec name of a receipt that says why an outcome is unknown: the code, as text.
 const UNKNOWN: &str = "hapax.unknown/1";
-/// Codec name of a result that its codec could not encode: why, as text. The effect happened and never runs again.
-const UNENCODABLE: &str = "hapax.unencodable/1";
 
 /// What a call knows before its settings.
 pub(crate) struct Call<C> {
@@ -187,7 +185,7 @@ pub(crate) fn encode<T, C: Codec<T>>(codec: &C, value: &T) -> Receipt {
         Ok(bytes) => Receipt::new(C::NAME, bytes),
         Err(error) => {
             tracing::warn!(code = "idempotency.unreadable", %error, "a result could not be encoded: replays say so");
-            Receipt::new(UNENCODABLE, format!("the result could not be encoded: {error}").into_bytes())
+            unencodable(&format!("the result could not be encoded: {error}"))
         }
     }
 }

@@ -5,9 +5,10 @@ use super::{
     keeper::{Inner, Keeper},
     renewer::Renewal,
     reservation::report,
+    unreadable::{UNENCODABLE, unencodable},
 };
 use hapax_core::{
-    Name, Timestamp, Token,
+    Name, StoreErrorKind, Timestamp, Token,
     idempotency::{Complete, Kind, Record, RecordState},
 };
 use std::{
@@ -109,7 +110,7 @@ impl Background {
         let id = self.add(&complete.name, record);
         let inner = Arc::clone(&keeper.inner);
         keeper.inner.runner.spawn(async move {
-            let stored = keep_trying(&inner, id, &complete, until).await;
+            let stored = keep_trying(&inner, id, complete, until).await;
             drop(renewal);
             inner.background.end(|state| {
                 if state.results.remove(id).is_some() && !stored {
@@ -188,13 +189,22 @@ impl Background {
 }
 
 /// Answers whether the result is in the store.
-async fn keep_trying(inner: &Inner, id: u64, complete: &Complete, until: Timestamp) -> bool {
+async fn keep_trying(inner: &Inner, id: u64, mut complete: Complete, until: Timestamp) -> bool {
     let mut pause = FIRST_PAUSE;
     while inner.background.holds(id) {
-        match call::one(inner.timeout, "complete", inner.store().complete(complete)).await {
+        match call::one(inner.timeout, "complete", inner.store().complete(&complete)).await {
             Ok(answer) => {
                 let _ = report(&complete.name, answer);
                 return true;
+            }
+            // It never will: too large, say. Without any result the effect would run again.
+            Err(error)
+                if error.kind() == StoreErrorKind::Unsupported && complete.receipt.codec != UNENCODABLE =>
+            {
+                let code = "idempotency.unreadable";
+                tracing::warn!(key = ?complete.name, code, %error, "a receipt is kept without its content");
+                complete.receipt = unencodable(&format!("the store does not hold the result: {error}"));
+                continue;
             }
             Err(error) => tracing::debug!(key = ?complete.name, %error, "a receipt could not be stored yet"),
         }

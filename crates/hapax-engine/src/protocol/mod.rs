@@ -13,6 +13,7 @@ mod renewer;
 mod reservation;
 mod runner;
 mod terms;
+mod unreadable;
 mod waiters;
 
 pub use background::Closed;
@@ -20,3 +21,4 @@ pub use keeper::{Begun, Keeper};
 pub use lease::{Lease, LeaseView, Loss};
 pub use reservation::{Kept, Reservation};
 pub use terms::Terms;
+pub(crate) use unreadable::{UNENCODABLE, unencodable};

@@ -1,11 +1,11 @@
 //! How results are kept and read again, and how fingerprints of other versions are met.
 
-use crate::support::{Calls, Failure, LEASE, Logs, State, World, receipt};
+use crate::support::{Calls, Failure, Fault, LEASE, Logs, Op, State, World, receipt};
 use bytes::Bytes;
 use hapax_core::{BoxError, Coded, Fingerprint, stable_hash};
 use hapax_engine::{Codec, EffectExt, IdempotencyError, Json};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, convert::Infallible, error::Error, fmt::Write as _};
+use std::{collections::BTreeMap, convert::Infallible, error::Error, fmt::Write as _, time::Duration};
 use tracing::Level;
 
 /// Not serde: only its codec knows its form.
@@ -107,6 +107,24 @@ async fn result_without_a_form_is_done_and_unreadable() {
     assert_eq!(receipt(&world.record("k").await.unwrap()).0, "hapax.unencodable/1");
     let error = run().await.unwrap_err();
     assert!(why(&error).contains("nothing was charged"), "{}", why(&error));
+    assert_eq!((calls.begun(), world.state("k").await), (1, State::Done));
+}
+
+#[tokio::test(start_paused = true)]
+async fn result_that_the_store_never_takes_is_done_and_unreadable() {
+    let (world, calls) = (World::new(), Calls::new());
+    let (logs, _capturing) = Logs::capture();
+    // The call, and the first try behind its back.
+    world.store.next(Op::Complete, Fault::Unsupported);
+    world.store.next(Op::Complete, Fault::Unsupported);
+    let idem = world.process();
+    let value = idem.run("k", &1, || calls.effect::<Infallible>(7)).await.unwrap().unwrap();
+    assert_eq!(value, 7, "the caller has its result");
+    assert!(idem.keeper().close(Duration::from_secs(5)).await.is_clean());
+    assert_eq!(logs.levels("idempotency.unreadable"), [Level::WARN]);
+    assert_eq!(receipt(&world.record("k").await.unwrap()).0, "hapax.unencodable/1");
+    let error = world.process().run("k", &1, || calls.effect::<Infallible>(8)).await.unwrap_err();
+    assert!(why(&error).contains("too large"), "{}", why(&error));
     assert_eq!((calls.begun(), world.state("k").await), (1, State::Done));
 }
 

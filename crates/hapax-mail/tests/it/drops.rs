@@ -64,6 +64,12 @@ impl IdempotencyStore for Slow {
     async fn read(&self, name: &Name) -> StoreResult<Option<Record>> {
         slowly(self.0.read(name)).await
     }
+    fn token(&self) -> StoreResult<Token> {
+        self.0.token()
+    }
+    fn peek(&self, _: &Name) -> Option<Record> {
+        None
+    }
     async fn list(&self, req: &List) -> StoreResult<Page> {
         slowly(self.0.list(req)).await
     }

@@ -152,6 +152,12 @@ impl IdempotencyStore for Picky {
     async fn read(&self, name: &Name) -> StoreResult<Option<Record>> {
         self.inner.read(name).await
     }
+    fn token(&self) -> StoreResult<Token> {
+        self.inner.token()
+    }
+    fn peek(&self, _: &Name) -> Option<Record> {
+        None
+    }
     async fn list(&self, req: &List) -> StoreResult<Page> {
         self.inner.list(req).await
     }

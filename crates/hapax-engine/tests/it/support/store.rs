@@ -33,6 +33,8 @@ pub(crate) enum Op {
 pub(crate) enum Fault {
     /// It certainly did not happen.
     Refused,
+    /// This store cannot do it, now or ever.
+    Unsupported,
     /// It did not happen, and the store cannot tell.
     Missed,
     /// It happened, and the reply was lost.
@@ -152,6 +154,10 @@ impl Scripted {
         }
         match fault {
             Some(Fault::Refused) => return Err(failure(op)),
+            Some(Fault::Unsupported) => {
+                let reason = "the receipt is too large";
+                return Err(StoreError::new(StoreErrorKind::Unsupported, "scripted", "keep it", reason));
+            }
             Some(Fault::Missed) => return Err(failure(op).maybe_applied()),
             Some(Fault::Hangs) => std::future::pending().await,
             Some(Fault::AppliedLate(by)) => tokio::time::sleep(by).await,
