@@ -1,6 +1,6 @@
 //! What one connection offers.
 
-use crate::{Clock, SystemClock, idempotency::IdempotencyStore};
+use crate::{Clock, SystemClock, doctor::Examine, idempotency::IdempotencyStore};
 use std::sync::Arc;
 
 /// The capabilities behind one URL.
@@ -13,12 +13,21 @@ pub struct Backend {
     pub idempotency: Arc<dyn IdempotencyStore>,
     /// The clock of the process that holds the connection.
     pub clock: Arc<dyn Clock>,
+    /// Tells how the store is, where it can.
+    pub examiner: Option<Arc<dyn Examine>>,
 }
 
 impl Backend {
     /// On the machine's own clock.
     pub fn new(name: &'static str, idempotency: Arc<dyn IdempotencyStore>) -> Self {
-        Self { name, idempotency, clock: Arc::new(SystemClock) }
+        Self { name, idempotency, clock: Arc::new(SystemClock), examiner: None }
+    }
+
+    /// With somebody who looks at the store.
+    #[must_use]
+    pub fn with_examiner(mut self, examiner: Arc<dyn Examine>) -> Self {
+        self.examiner = Some(examiner);
+        self
     }
 
     /// On another clock.

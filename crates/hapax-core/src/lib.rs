@@ -11,6 +11,7 @@
 pub mod backend;
 pub mod clock;
 pub mod code;
+pub mod doctor;
 pub mod error;
 pub mod fingerprint;
 pub mod idempotency;

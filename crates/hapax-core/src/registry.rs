@@ -43,7 +43,16 @@ impl fmt::Debug for Driver {
 }
 
 /// Schemes that some build of hapax serves, and the feature that brings each.
-const KNOWN: &[(&str, &str)] = &[("sqlite", "sqlite")];
+const KNOWN: &[(&str, &str)] = &[
+    ("sqlite", "sqlite"),
+    ("redis", "redis"),
+    ("rediss", "redis"),
+    ("redis+unix", "redis"),
+    ("redis+cluster", "redis"),
+    ("rediss+cluster", "redis"),
+    ("redis+sentinel", "redis"),
+    ("rediss+sentinel", "redis"),
+];
 
 /// The drivers of this program.
 #[derive(Clone, Debug)]
@@ -106,6 +115,7 @@ mod tests {
         };
         assert!(ask("memory:").await.is_ok());
         assert!(ask("sqlite:x.db").await.unwrap_err().to_string().contains("feature `sqlite`"));
+        assert!(ask("redis+cluster://h").await.unwrap_err().to_string().contains("feature `redis`"));
         assert!(ask("mysql://h").await.unwrap_err().to_string().contains("memory:"));
     }
 }

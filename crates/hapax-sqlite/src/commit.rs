@@ -249,7 +249,7 @@ impl Drop for Committer {
     }
 }
 
-fn log_of(path: &Path) -> std::path::PathBuf {
+pub(crate) fn log_of(path: &Path) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()

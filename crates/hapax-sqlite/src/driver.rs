@@ -12,7 +12,7 @@ pub const DRIVER: Driver = Driver { name: "sqlite", schemes: &["sqlite"], connec
 fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a, StoreResult<Backend>> {
     Box::pin(async move {
         let options = SqliteOptions::from_url(url, options)?;
-        let store = SqliteStore::open(options, Arc::new(SystemClock)).await?;
-        Ok(Backend::new("sqlite", Arc::new(store)))
+        let store = Arc::new(SqliteStore::open(options, Arc::new(SystemClock)).await?);
+        Ok(Backend::new("sqlite", Arc::clone(&store) as _).with_examiner(store))
     })
 }

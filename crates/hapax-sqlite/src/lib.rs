@@ -16,6 +16,7 @@
 mod batch;
 mod commit;
 mod connect;
+mod doctor;
 mod driver;
 mod error;
 mod idempotency;

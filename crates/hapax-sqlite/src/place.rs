@@ -103,27 +103,29 @@ fn new_file(path: &Path) -> io::Result<()> {
     fs::OpenOptions::new().write(true).create_new(true).open(path).map(drop)
 }
 
-#[cfg(unix)]
 fn warn_if_open_to_others(path: &Path, found: &fs::Metadata) {
-    use std::os::unix::fs::PermissionsExt;
-    let mode = found.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
+    if let Some(mode) = open_to_others(found) {
         tracing::warn!(path = %path.display(), mode = format_args!("{mode:o}"), "other users may open the store: `chmod 600` keeps its keys and receipts private");
     }
 }
 
+/// The mode of a file that is not its owner's alone.
+#[cfg(unix)]
+pub(crate) fn open_to_others(found: &fs::Metadata) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = found.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then_some(mode)
+}
+
 #[cfg(not(unix))]
-fn warn_if_open_to_others(_: &Path, _: &fs::Metadata) {}
+pub(crate) fn open_to_others(_: &fs::Metadata) -> Option<u32> {
+    None
+}
 
 /// Locks and shared memory, which the log needs, hold within one machine only.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 fn refuse_network(path: &Path) -> StoreResult<()> {
-    // The magic number of `statfs` is the same for virtiofs and local FUSE file systems; the name is not. Where there
-    // is no list of mounts, as in some sandboxes, nothing can be said.
-    let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo") else { return Ok(()) };
-    let Some(real) = path.ancestors().find_map(|known| fs::canonicalize(known).ok()) else { return Ok(()) };
-    match file_system(&mounts, &real) {
-        Some(name) if is_network(name) => {
+    match file_system_of(path) {
+        Some(name) if is_network(&name) => {
             let reason = format!(
                 "`{}` is on the network file system `{name}`, where locks do not hold: name a file on a local disk; \
                  `?network=allow` takes it where this machine alone ever opens it",
@@ -135,9 +137,19 @@ fn refuse_network(path: &Path) -> StoreResult<()> {
     }
 }
 
+/// The name of the file system, where it can be told.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn file_system_of(path: &Path) -> Option<String> {
+    // The magic number of `statfs` is the same for virtiofs and local FUSE file systems; the name is not. Where there
+    // is no list of mounts, as in some sandboxes, nothing can be said.
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let real = path.ancestors().find_map(|known| fs::canonicalize(known).ok())?;
+    file_system(&mounts, &real).map(str::to_owned)
+}
+
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn refuse_network(_: &Path) -> StoreResult<()> {
-    Ok(())
+pub(crate) fn file_system_of(_: &Path) -> Option<String> {
+    None
 }
 
 /// The type of the file system that `path` lies on, by the text of `/proc/self/mountinfo`.
@@ -164,8 +176,7 @@ fn unescaped(text: &str) -> String {
     escapes.iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
 }
 
-#[cfg(any(target_os = "linux", target_os = "android", test))]
-fn is_network(name: &str) -> bool {
+pub(crate) fn is_network(name: &str) -> bool {
     const NETWORK: &[&str] = &[
         "9p",
         "acfs",

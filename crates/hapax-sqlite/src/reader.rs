@@ -12,7 +12,10 @@ use crate::{
 };
 use hapax_core::{Clock, StoreResult};
 use rusqlite::Connection;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 use tokio::runtime::Handle;
 
 /// So many connections stay open when nobody reads.
@@ -29,6 +32,11 @@ pub(crate) struct Readers {
 impl Readers {
     pub(crate) fn new(place: Place, clock: Arc<dyn Clock>, first: Connection) -> Self {
         Self { place, boot_id: clock.boot_id(), clock, idle: Mutex::new(vec![first]) }
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.place.path
     }
 
     /// Reads on this thread. `None`: it would have to wait, because the log is being repaired, or a process opens or

@@ -62,6 +62,11 @@ impl MemoryStore {
         Self { shards: shards(max), max_entries: max, ..self }
     }
 
+    /// How many keys it keeps at most.
+    pub fn max_entries(&self) -> usize {
+        self.max_entries
+    }
+
     /// How many keys it holds, those that are over and not yet dropped included.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| locked(shard).len()).sum()

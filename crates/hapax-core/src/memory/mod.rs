@@ -1,5 +1,6 @@
 //! The store inside this process: for tests, for one process, and the reference for every other store.
 
+mod doctor;
 mod idempotency;
 mod shard;
 
@@ -25,7 +26,8 @@ fn connect<'a>(url: &'a BackendUrl, _: &'a ConnectOptions) -> BoxFuture<'a, Stor
                 StoreError::new(StoreErrorKind::Config, "memory", "connect", reason)
             })?);
         }
-        Ok(Backend::new("memory", Arc::new(store)))
+        let store = Arc::new(store);
+        Ok(Backend::new("memory", Arc::clone(&store) as _).with_examiner(store))
     })
 }
 
