@@ -188,7 +188,12 @@ fn a_signal_ends_the_wait_for_a_store_that_refuses_the_receipt() {
     let lock = rusqlite::Connection::open(sandbox.database()).unwrap();
     lock.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let command = Pid::from_raw(sandbox.read("begun").trim().parse().unwrap()).unwrap();
+    let mut command = None;
+    until("the command has said its number", || {
+        command = sandbox.read("begun").trim().parse().ok().and_then(Pid::from_raw);
+        command.is_some()
+    });
+    let command = command.unwrap();
     sandbox.write("go", "");
     until("the command is gone", || test_kill_process(command).is_err());
     first.signal(Signal::TERM);

@@ -15,7 +15,10 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 /// Far more than anything here takes on a slow machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+fn patience() -> Duration {
+    let is_long = std::env::var_os("HAPAX_TEST_LONG").is_some();
+    Duration::from_mins(if is_long { 30 } else { 1 })
+}
 
 /// A home, a working directory and a store that nobody else has.
 pub(crate) struct Sandbox(TempDir);
@@ -182,7 +185,7 @@ pub(crate) fn code_of(status: ExitStatus) -> i32 {
 /// Looks until it is so.
 #[track_caller]
 pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + patience();
     while !so() {
         assert!(Instant::now() < end, "{what}: not in time");
         pause(Duration::from_millis(5));

@@ -9,6 +9,7 @@ use hapax_core::{
 };
 use hapax_sqlite::{SqliteOptions, SqliteStore};
 use std::{
+    path::Path,
     pin::pin,
     sync::{Arc, mpsc},
     task::{Context, Poll, Waker},
@@ -17,11 +18,14 @@ use std::{
 use tokio::runtime::{Builder, Runtime};
 
 /// Polls a call once, waits until its step is committed, and drops it with the answer unread.
-async fn abandon(store: &SqliteStore, call: impl Future) {
+async fn abandon(store: &SqliteStore, path: &Path, call: impl Future) {
     let before = store.commits();
     {
         let mut call = pin!(call);
+        // Else the answer might be there at once.
+        let other = locked(path);
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(other);
         until("the step is committed", async || store.commits() > before).await;
     }
 }
@@ -29,10 +33,11 @@ async fn abandon(store: &SqliteStore, call: impl Future) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reservation_whose_caller_has_gone_is_freed() {
     let folder = folder();
-    let store = open(&file(&folder)).await;
+    let path = file(&folder);
+    let store = open(&path).await;
     let (req, batch) = (reserve("k"), [reserve("l"), reserve("m")]);
-    abandon(&store, store.reserve(&req)).await;
-    abandon(&store, store.reserve_many(&batch)).await;
+    abandon(&store, &path, store.reserve(&req)).await;
+    abandon(&store, &path, store.reserve_many(&batch)).await;
     for key in ["k", "l", "m"] {
         until("the key is free", async || store.read(&name(key)).await.unwrap().is_none()).await;
     }
@@ -41,10 +46,11 @@ async fn a_reservation_whose_caller_has_gone_is_freed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_resend_after_the_caller_has_gone_holds_its_key() {
     let folder = folder();
-    let store = open(&file(&folder)).await;
+    let path = file(&folder);
+    let store = open(&path).await;
     for n in 0..20 {
         let req = reserve(&format!("k{n}"));
-        abandon(&store, store.reserve(&req)).await;
+        abandon(&store, &path, store.reserve(&req)).await;
         assert!(is_yours(&store.reserve(&req).await.unwrap()));
         // Whatever was queued before this has run by then.
         settle(&store, &format!("other{n}")).await;
