@@ -1,0 +1,15 @@
+//! `postgres:` URLs.
+
+use crate::{options::PostgresOptions, store::PostgresStore};
+use hapax_core::{Backend, BackendUrl, BoxFuture, Driver, StoreResult, registry::ConnectOptions};
+use std::sync::Arc;
+
+/// `postgres://` and `postgresql://`, with the options of [`PostgresOptions::from_url`].
+pub const DRIVER: Driver = Driver { name: "postgres", schemes: &["postgres", "postgresql"], connect };
+
+fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a, StoreResult<Backend>> {
+    Box::pin(async move {
+        let store = PostgresStore::connect(PostgresOptions::from_url(url, options)?).await?;
+        Ok(Backend::new("postgres", Arc::new(store)))
+    })
+}

@@ -1,0 +1,42 @@
+//! The PostgreSQL store of hapax: every step is a function of the server, and one round trip.
+//!
+//! The functions stand in a schema of their own, `hapax` unless told otherwise. They are made when a store is first
+//! connected, and follow the rules of [`hapax_core::idempotency::machine`].
+//!
+//! - **Time** is the server's, at the moment of the step (`clock_timestamp()`). The clocks of callers decide nothing.
+//! - **Transactions**: each step is one of its own, read committed, whatever the database's default is. A reservation
+//!   that meets the row of its key locked waits 50 ms, and then answers that the key is held.
+//!   [`complete_in`](PostgresStore::complete_in) and [`release_in`](PostgresStore::release_in) are a part of the
+//!   caller's transaction instead: the receipt is kept when, and only when, the caller's own rows are.
+//! - **Poolers**: a step is one message and leaves nothing in the session, so a pooler may give each transaction
+//!   another connection. Where there is none, `?prepared=on` spares the server the parsing.
+//! - **Connections** come back by themselves. Every call has a deadline, and the server gives up a little before it; a
+//!   step whose reply was lost is sent again under its token, and says [`Applied::Unknown`](hapax_core::Applied) where
+//!   it cannot be.
+//! - **Durability** is the server's: with `synchronous_commit = off` a crash takes the last moments, with asynchronous
+//!   replicas a failover does.
+//! - **Rights**: a user needs `USAGE` on the schema and all rights on its tables; to make them, `CREATE` on the
+//!   database.
+//! - **Other languages** may call `hapax.complete` and `hapax.release` in transactions of their own. Their signatures
+//!   stay.
+//! - **Logs**: a server that logs statements shows keys and receipts in hexadecimal; `?prepared=on` sends them apart.
+//!
+//! Types of sqlx stand in the signatures of [`PostgresOptions::new`] and of the two functions that take a transaction.
+
+mod answer;
+mod batch;
+mod call;
+mod driver;
+mod error;
+mod idempotency;
+mod list;
+mod options;
+mod parse;
+mod prune;
+mod schema;
+mod sessions;
+mod step;
+mod store;
+mod value;
+
+pub use crate::{driver::DRIVER, options::PostgresOptions, store::PostgresStore};

@@ -1,0 +1,242 @@
+//! Which database, and how to use it.
+
+use crate::{error::config, parse};
+use hapax_core::{BackendUrl, StoreResult, registry::ConnectOptions};
+use sqlx::{
+    ConnectOptions as _,
+    postgres::{PgConnectOptions, PgSslMode},
+};
+use std::{fmt, str::FromStr, time::Duration};
+
+/// The options of a URL.
+const OPTIONS: &[&str] = &[
+    "timeout",
+    "schema",
+    "prepared",
+    "connections",
+    "host",
+    "user",
+    "password",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "application_name",
+];
+
+/// The database of a [`PostgresStore`](crate::PostgresStore), and how to use it. `Debug` shows no password.
+#[derive(Clone)]
+pub struct PostgresOptions {
+    connect: PgConnectOptions,
+    pub(crate) timeout: Duration,
+    pub(crate) schema: String,
+    pub(crate) prepared: bool,
+    pub(crate) connections: usize,
+}
+
+impl PostgresOptions {
+    /// How many connections there are at most, unless told otherwise.
+    pub const CONNECTIONS: usize = 16;
+
+    /// The database that these name.
+    pub fn new(connect: PgConnectOptions) -> Self {
+        Self {
+            connect,
+            timeout: ConnectOptions::TIMEOUT,
+            schema: "hapax".to_owned(),
+            prepared: false,
+            connections: Self::CONNECTIONS,
+        }
+    }
+
+    /// How long a call may take, reconnecting included: 1 ms to 1 h.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout.clamp(Duration::from_millis(1), Duration::from_hours(1));
+        self
+    }
+
+    /// The schema that holds everything of hapax, made where it is missing: small letters, digits and `_`.
+    pub fn schema(mut self, schema: &str) -> StoreResult<Self> {
+        schema.clone_into(&mut self.schema);
+        parse::schema(schema).map(|()| self)
+    }
+
+    /// Prepares statements and keeps them with their names, which spares the server some work. Not behind a pooler
+    /// that gives each transaction another connection.
+    #[must_use]
+    pub fn prepared(mut self, prepared: bool) -> Self {
+        self.prepared = prepared;
+        self
+    }
+
+    /// How many connections there are at most, for each runtime that uses the store: 1 to 1000.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections.clamp(1, 1000);
+        self
+    }
+
+    /// `postgres://[user[:password]@]host[:port][/database]`, user and password percent-encoded. What is not said comes
+    /// from the variables `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE` and `PGSSLMODE`, and from the
+    /// password file. Options:
+    ///
+    /// - `timeout=5s`: of each call, reconnecting included
+    /// - `schema=hapax`: where everything of hapax is; made where it is missing
+    /// - `prepared=off|on`: whether statements are prepared and named. Off works behind any pooler
+    /// - `connections=16`: at most so many
+    /// - `host=/FOLDER`: the folder of the server's socket; `user=`, `password=`
+    /// - `sslmode=prefer|disable|allow|require|verify-ca|verify-full`, `sslrootcert=FILE`, `sslcert=FILE`, `sslkey=FILE`
+    /// - `application_name=hapax`: what the server's administrator sees
+    pub fn from_url(url: &BackendUrl, connect: &ConnectOptions) -> StoreResult<Self> {
+        url.allow(OPTIONS)?;
+        if !url.rest().starts_with("//") {
+            let scheme = url.scheme();
+            return Err(config(format!(
+                "after `{scheme}:` come two slashes and a host: `{scheme}://host/database`"
+            )));
+        }
+        let plain = format!("postgres:{}", url.rest());
+        let database = PgConnectOptions::from_str(&plain).map_err(|_| {
+            // The cause may show what stands in the URL.
+            config("the URL is none: write `postgres://user:password@host:5432/database`, percent-encoded")
+        })?;
+        let mut options = Self::new(with_options(database, url)?).timeout(connect.timeout);
+        if let Some(text) = url.option("timeout") {
+            options.timeout = parse::duration("timeout", text)?;
+        }
+        if let Some(text) = url.option("schema") {
+            options = options.schema(text)?;
+        }
+        if let Some(text) = url.option("prepared") {
+            options.prepared = parse::one_of("prepared", text, &[("on", true), ("off", false)])?;
+        }
+        if let Some(text) = url.option("connections") {
+            options.connections = parse::number("connections", text, 1..=1000)?;
+        }
+        Ok(options)
+    }
+
+    /// For the driver. Its log would show keys and receipts.
+    pub(crate) fn driver(&self) -> PgConnectOptions {
+        let options = self.connect.clone().disable_statement_logging();
+        if !self.prepared {
+            // Poolers refuse settings of the session.
+            return options.extra_float_digits(None).statement_cache_capacity(0);
+        }
+        options.options([
+            ("default_transaction_isolation", "read committed"),
+            ("default_transaction_read_only", "off"),
+            ("statement_timeout", &server_ms(self.timeout).to_string()),
+        ])
+    }
+
+    /// The server, for messages.
+    pub(crate) fn place(&self) -> String {
+        let database = self.connect.get_database().unwrap_or_else(|| self.connect.get_username());
+        match self.connect.get_socket() {
+            Some(folder) => format!("{} (database `{database}`)", folder.display()),
+            None => {
+                let (host, port) = (self.connect.get_host(), self.connect.get_port());
+                format!("{host}:{port} (database `{database}`)")
+            }
+        }
+    }
+}
+
+/// How long the server may work on a statement that has `left`: it gives up first, so that its answer is certain.
+pub(crate) fn server_ms(left: Duration) -> u128 {
+    (left.as_millis() * 9 / 10).max(1)
+}
+
+fn with_options(mut options: PgConnectOptions, url: &BackendUrl) -> StoreResult<PgConnectOptions> {
+    if let Some(host) = url.option("host") {
+        options = if host.starts_with('/') { options.socket(host) } else { options.host(host) };
+    }
+    if let Some(user) = url.option("user") {
+        options = options.username(user);
+    }
+    if let Some(password) = url.option("password") {
+        options = options.password(password);
+    }
+    if let Some(text) = url.option("sslmode") {
+        let modes = [
+            ("disable", PgSslMode::Disable),
+            ("allow", PgSslMode::Allow),
+            ("prefer", PgSslMode::Prefer),
+            ("require", PgSslMode::Require),
+            ("verify-ca", PgSslMode::VerifyCa),
+            ("verify-full", PgSslMode::VerifyFull),
+        ];
+        options = options.ssl_mode(parse::one_of("sslmode", text, &modes)?);
+    }
+    if let Some(file) = url.option("sslrootcert") {
+        options = options.ssl_root_cert(file);
+    }
+    if let Some(file) = url.option("sslcert") {
+        options = options.ssl_client_cert(file);
+    }
+    if let Some(file) = url.option("sslkey") {
+        options = options.ssl_client_key(file);
+    }
+    Ok(options.application_name(url.option("application_name").unwrap_or("hapax")))
+}
+
+impl fmt::Debug for PostgresOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresOptions")
+            .field("place", &self.place())
+            .field("timeout", &self.timeout)
+            .field("schema", &self.schema)
+            .field("prepared", &self.prepared)
+            .field("connections", &self.connections)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> StoreResult<PostgresOptions> {
+        PostgresOptions::from_url(&BackendUrl::parse(url)?, &ConnectOptions::default())
+    }
+
+    #[test]
+    fn options_of_the_url_count() {
+        let plain = read("postgres://h/shop").unwrap();
+        assert_eq!((plain.timeout, &*plain.schema), (Duration::from_secs(5), "hapax"));
+        assert!(!plain.prepared);
+        let set = read("postgresql://h/shop?timeout=250ms&schema=keys_2&prepared=on&connections=3").unwrap();
+        assert_eq!((set.timeout, &*set.schema), (Duration::from_millis(250), "keys_2"));
+        assert!(set.prepared && set.connections == 3);
+        assert_eq!(set.place(), "h:5432 (database `shop`)");
+        let socket = read("postgres:///shop?host=/run/pg&user=ada").unwrap();
+        assert_eq!(socket.place(), "/run/pg (database `shop`)");
+    }
+
+    #[test]
+    fn wrong_options_say_what_is_right() {
+        for (url, right) in [
+            ("postgres:h", "postgres://host/database"),
+            ("postgres://h:x/d", "percent-encoded"),
+            ("postgres://h/d?schemas=x", "`schema`"),
+            ("postgres://h/d?schema=Hapax", "small letters"),
+            ("postgres://h/d?schema=pg_x", "small letters"),
+            ("postgres://h/d?prepared=yes", "`on` or `off`"),
+            ("postgres://h/d?timeout=5", "`5s`"),
+            ("postgres://h/d?connections=0", "1 to 1000"),
+            ("postgres://h/d?sslmode=no", "`verify-full`"),
+        ] {
+            let text = read(url).unwrap_err().to_string();
+            assert!(text.contains(right), "{url}: {text}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let options = read("postgres://ada:s3cr3t@h/d").unwrap();
+        assert!(!format!("{options:?}").contains("s3cr3t"));
+        assert!(!read("postgres://ada:s3cr3t@h:x/d").unwrap_err().to_string().contains("s3cr3t"));
+    }
+}

@@ -1,0 +1,129 @@
+//! What the database must hold, and making it so.
+
+use crate::{error::Failure, sessions::Sessions};
+use hapax_core::StoreErrorKind;
+use sqlx::{AssertSqlSafe, Connection as _, Error, PgConnection, Row as _};
+use std::collections::HashMap;
+
+/// In the order in which they need each other.
+const V1: &[&str] = &[
+    include_str!("schema/v1/tables.sql"),
+    include_str!("schema/v1/rules.sql"),
+    include_str!("schema/v1/reserve.sql"),
+    include_str!("schema/v1/complete.sql"),
+    include_str!("schema/v1/release.sql"),
+    include_str!("schema/v1/extend.sql"),
+    include_str!("schema/v1/unknown.sql"),
+    include_str!("schema/v1/look.sql"),
+    include_str!("schema/v1/prune.sql"),
+    include_str!("schema/v1/secret.sql"),
+];
+/// The newest layout that this version reads.
+const READER: i64 = 1;
+/// The newest layout that this version writes.
+const WRITER: i64 = 1;
+/// `hapax`: who makes a schema holds this lock.
+const LOCK: i64 = 0x68_6170_6178;
+
+/// How much is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Schema,
+    Store,
+}
+
+/// Makes the schema where it is missing, and checks any other.
+pub(crate) async fn prepare(sessions: &Sessions, conn: &mut PgConnection) -> Result<(), Failure> {
+    let schema = sessions.options.schema.as_str();
+    let failed = |error| Failure::of(&sessions.place, error).undone();
+    if found(conn, schema).await.map_err(failed)? != Found::Store {
+        make(conn, schema).await.map_err(failed)?;
+    }
+    let meta = meta(conn, schema).await.map_err(failed)?;
+    check(&meta, &format!("the schema `{schema}` on {}", sessions.place))
+}
+
+async fn found(conn: &mut PgConnection, schema: &str) -> Result<Found, Error> {
+    // By the catalogue, which everybody may read.
+    let sql = format!(
+        "SELECT (SELECT count(*) FROM pg_catalog.pg_namespace n WHERE n.nspname = '{schema}'), \
+         (SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE n.nspname = '{schema}' AND c.relname = 'meta')"
+    );
+    let row = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(conn).await?;
+    let row = row.first().ok_or(Error::RowNotFound)?;
+    Ok(match (row.try_get::<i64, _>(0)?, row.try_get::<i64, _>(1)?) {
+        (0, _) => Found::Nothing,
+        (_, 0) => Found::Schema,
+        _ => Found::Store,
+    })
+}
+
+async fn make(conn: &mut PgConnection, schema: &str) -> Result<(), Error> {
+    // Read committed, so that who waited for the lock sees what was made meanwhile.
+    let mut tx = conn.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
+    run(&mut tx, format!("SELECT pg_advisory_xact_lock({LOCK})")).await?;
+    let there = found(&mut tx, schema).await?;
+    if there == Found::Store {
+        return tx.commit().await;
+    }
+    if there == Found::Nothing {
+        run(&mut tx, format!("CREATE SCHEMA \"{schema}\"")).await?;
+    }
+    // The functions keep this path: no schema of a caller can come between.
+    run(&mut tx, format!("SET LOCAL search_path = \"{schema}\", pg_temp")).await?;
+    for part in V1 {
+        run(&mut tx, (*part).to_owned()).await?;
+    }
+    tx.commit().await
+}
+
+async fn run(conn: &mut PgConnection, sql: String) -> Result<(), Error> {
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(conn).await.map(drop)
+}
+
+async fn meta(conn: &mut PgConnection, schema: &str) -> Result<HashMap<String, String>, Error> {
+    let sql = format!("SELECT name, value FROM \"{schema}\".meta WHERE name <> 'secret'");
+    let rows = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(conn).await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+}
+
+/// Whether this version may read and write the store.
+fn check(meta: &HashMap<String, String>, place: &str) -> Result<(), Failure> {
+    let number = |name: &str| {
+        meta.get(name).and_then(|value| value.parse::<i64>().ok()).ok_or_else(|| {
+            let reason = format!("{place} does not say its `{name}`: restore it from a backup");
+            Failure::new(StoreErrorKind::Corrupt, reason)
+        })
+    };
+    let (layout, reader, writer) = (number("layout")?, number("min_reader")?, number("min_writer")?);
+    if reader <= READER && writer <= WRITER {
+        return Ok(());
+    }
+    Err(Failure::new(
+        StoreErrorKind::Version,
+        format!(
+            "{place} has layout {layout}, which needs a hapax that reads layout {reader} and writes layout {writer}; \
+             this one knows layout {WRITER}: run a newer hapax (`hapax store upgrade` of that version made the store so)"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_says_what_it_needs() {
+        let meta = |reader: &str, writer: &str| {
+            let values = [("layout", "3"), ("min_reader", reader), ("min_writer", writer)];
+            check(&values.map(|(name, value)| (name.to_owned(), value.to_owned())).into(), "x")
+        };
+        let kind = |found: Result<(), Failure>| found.err().map(|failure| failure.kind);
+        assert_eq!(kind(meta("1", "1")), None);
+        assert_eq!(kind(meta("2", "1")), Some(StoreErrorKind::Version));
+        assert_eq!(kind(meta("1", "2")), Some(StoreErrorKind::Version));
+        assert_eq!(kind(meta("1", "x")), Some(StoreErrorKind::Corrupt));
+    }
+}

@@ -1,0 +1,100 @@
+-- Holds a key of unknown outcome pending while somebody is asked; the unknown record stays beside it.
+CREATE FUNCTION retake_unknown(
+    in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea, in_fingerprint_version integer,
+    in_fingerprint bytea, in_lease bigint
+) RETURNS answer LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off AS $$
+DECLARE
+    slot   idempotency;
+    locked idempotency;
+    moment bigint;
+BEGIN
+    SELECT * INTO locked FROM idempotency r
+    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key FOR UPDATE;
+    moment := now_ms();
+    slot := settle(locked, moment);
+    IF is_pending(slot) AND slot.token = in_token THEN
+        RETURN said('yours', slot.until, slot.first_at);
+    END IF;
+    IF slot.key IS NULL OR NOT is_readable(slot) OR slot.state <> 2 THEN
+        PERFORM settled(locked, slot);
+        RETURN shown('changed', slot);
+    END IF;
+    PERFORM hold(
+        locked, in_token, in_fingerprint_version, in_fingerprint, moment + in_lease, slot.first_at,
+        (slot.token, slot.fingerprint_version, slot.fingerprint, slot.state, slot.codec, slot.receipt, slot.first_at,
+            slot.completed_at, slot.until)::result);
+    RETURN said('yours', moment + in_lease, slot.first_at);
+END
+$$;
+
+-- Forgets the unknown result beside a live reservation. Refused where it has become a success.
+CREATE FUNCTION drop_unknown(in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea) RETURNS answer
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off AS $$
+DECLARE
+    slot   idempotency;
+    moment bigint;
+BEGIN
+    SELECT * INTO slot FROM idempotency r
+    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key FOR UPDATE;
+    moment := now_ms();
+    IF NOT is_pending(slot) OR slot.token <> in_token OR slot.until <= moment THEN
+        RETURN said('fenced');
+    END IF;
+    IF has_late(slot, moment) AND (slot.late).kind = 1 THEN
+        RETURN said('refused');
+    END IF;
+    UPDATE idempotency r SET late = NULL
+    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key;
+    RETURN said('dropped');
+END
+$$;
+
+-- Settles an unknown outcome by a verdict. The version is the first eight bytes of the token's digest; none: any
+-- unknown record. Without a receipt it did not happen.
+CREATE FUNCTION resolve(
+    in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea, in_version bytea, in_codec bytea,
+    in_receipt bytea, in_ttl bigint
+) RETURNS answer LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off AS $$
+DECLARE
+    slot   idempotency;
+    locked idempotency;
+    moment bigint;
+BEGIN
+    SELECT * INTO locked FROM idempotency r
+    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key FOR UPDATE;
+    moment := now_ms();
+    slot := settle(locked, moment);
+    IF slot.key IS NULL OR slot.state = 0 OR NOT is_readable(slot) THEN
+        PERFORM settled(locked, slot);
+        RETURN shown('changed', slot);
+    END IF;
+    -- A verdict whose reply was lost.
+    IF slot.token = in_token THEN
+        PERFORM settled(locked, slot);
+        RETURN said('applied');
+    END IF;
+    IF slot.state <> 2 OR (in_version IS NOT NULL AND in_version <> substring(sha256(slot.token) FROM 1 FOR 8)) THEN
+        PERFORM settled(locked, slot);
+        RETURN shown('changed', slot);
+    END IF;
+    IF in_receipt IS NULL THEN
+        PERFORM forget(locked);
+    ELSE
+        PERFORM keep(locked, (in_token, slot.fingerprint_version, slot.fingerprint, 1, in_codec, in_receipt,
+            slot.first_at, moment, moment + in_ttl)::result);
+    END IF;
+    RETURN said('applied');
+END
+$$;

@@ -1,0 +1,174 @@
+//! The connections, apart for each runtime: one that is blocked must not hold up another, which may be renewing leases.
+//!
+//! Not the driver's pool: that asks the server once more after each use, and a step is one round trip here.
+
+use crate::{
+    call::Call,
+    error::{Failure, Remedy},
+    options::PostgresOptions,
+};
+use sqlx::{ConnectOptions as _, PgConnection, postgres::PgRow};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    runtime::{Handle, Id},
+    sync::Semaphore,
+    time::Instant,
+};
+
+/// A statement is sent so many times at most.
+const TRIES: usize = 4;
+/// Connections of runtimes that are gone are forgotten when there are more than this.
+const RUNTIMES: usize = 16;
+
+pub(crate) struct Sessions {
+    pub(crate) options: PostgresOptions,
+    pub(crate) place: String,
+    berths: Mutex<Vec<(Id, Arc<Berth>)>>,
+}
+
+/// The connections of one runtime.
+struct Berth {
+    room: Semaphore,
+    idle: Mutex<Vec<PgConnection>>,
+}
+
+impl Berth {
+    fn take(&self) -> Option<PgConnection> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn put(&self, conn: PgConnection) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+    }
+
+    /// One was lost, so the others are likely to be.
+    fn empty(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// What became of the tries so far.
+#[derive(Debug, Default)]
+struct Tried {
+    /// A statement is on its way.
+    is_out: bool,
+    /// An earlier one may have been done.
+    maybe_applied: bool,
+}
+
+impl Sessions {
+    pub(crate) fn new(options: PostgresOptions) -> Self {
+        let place = options.place();
+        Self { options, place, berths: Mutex::default() }
+    }
+
+    fn berth(&self) -> Result<Arc<Berth>, Failure> {
+        let here = Handle::try_current().map_err(|_| Failure::no_runtime())?.id();
+        let mut berths = self.berths.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, berth)) = berths.iter().find(|(id, _)| *id == here) {
+            return Ok(Arc::clone(berth));
+        }
+        if berths.len() >= RUNTIMES {
+            berths.retain(|(_, berth)| Arc::strong_count(berth) > 1);
+        }
+        let room = Semaphore::new(self.options.connections);
+        let berth = Arc::new(Berth { room, idle: Mutex::default() });
+        berths.push((here, Arc::clone(&berth)));
+        Ok(berth)
+    }
+
+    /// A new connection.
+    pub(crate) async fn connect(&self) -> Result<PgConnection, Failure> {
+        let connected = self.options.driver().connect().await;
+        connected.map_err(|error| Failure::of_connect(&self.place, error))
+    }
+
+    /// Gives a connection that works to whoever comes next.
+    pub(crate) fn keep(&self, conn: PgConnection) -> Result<(), Failure> {
+        self.berth()?.put(conn);
+        Ok(())
+    }
+
+    /// Calls, and calls again where that is harmless. A call that is dropped takes its connection with it.
+    pub(crate) async fn call(&self, call: &Call, resend: bool) -> Result<Vec<PgRow>, Failure> {
+        let (limit, berth) = (self.options.timeout, self.berth()?);
+        let mut tried = Tried::default();
+        let tries = self.tries(&berth, call, resend, Instant::now() + limit, &mut tried);
+        let ended = tokio::time::timeout(limit, tries).await;
+        let ended = ended.unwrap_or_else(|_| Err(Failure::timeout(&self.place, limit)));
+        ended.map_err(|failure| {
+            let is_out = tried.is_out || tried.maybe_applied;
+            if is_out { failure.maybe_applied() } else { failure }
+        })
+    }
+
+    async fn tries(
+        &self,
+        berth: &Berth,
+        call: &Call,
+        resend: bool,
+        deadline: Instant,
+        tried: &mut Tried,
+    ) -> Result<Vec<PgRow>, Failure> {
+        // It is never closed.
+        let _room = berth.room.acquire().await.map_err(|_| Failure::no_runtime())?;
+        let mut left = TRIES;
+        loop {
+            left -= 1;
+            let mut conn = match berth.take() {
+                Some(conn) => conn,
+                None => self.connect().await?,
+            };
+            tried.is_out = true;
+            let answer = self.send(call, &mut conn, deadline - Instant::now()).await;
+            tried.is_out = false;
+            let failure = match answer {
+                Ok(rows) => {
+                    berth.put(conn);
+                    return Ok(rows);
+                }
+                Err(failure) => failure,
+            };
+            if failure.ends_connection() {
+                drop(conn);
+                berth.empty();
+            } else {
+                berth.put(conn);
+            }
+            let goes_on = match failure.remedy {
+                Remedy::Again => true,
+                Remedy::Reconnect => resend,
+                Remedy::None | Remedy::Look | Remedy::Apart => false,
+            };
+            if !goes_on || left == 0 {
+                return Err(failure);
+            }
+            tried.maybe_applied |= failure.is_maybe_applied();
+            tracing::debug!(place = self.place, error = %failure.error("take a step"), "once more");
+        }
+    }
+
+    async fn send(
+        &self,
+        call: &Call,
+        conn: &mut PgConnection,
+        left: Duration,
+    ) -> Result<Vec<PgRow>, Failure> {
+        let sent = if self.options.prepared {
+            call.send_bound(conn, true).await
+        } else {
+            call.send(conn, left).await
+        };
+        sent.map_err(|error| Failure::of(&self.place, error))
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,38 @@
+//! What a script says about one key: a word, the server's time, and what belongs to the word.
+
+use crate::value;
+use hapax_core::{Timestamp, idempotency::Record};
+use redis::{ServerError, Value};
+
+/// The answer for one key.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) word: Vec<u8>,
+    pub(crate) now: i64,
+    rest: std::vec::IntoIter<Value>,
+}
+
+impl Answer {
+    /// None where it is not what a script says; the error of this key where there was one.
+    pub(crate) fn read(value: Value) -> Option<Result<Self, ServerError>> {
+        let mut parts = match value {
+            Value::ServerError(error) => return Some(Err(error)),
+            Value::Array(parts) => parts.into_iter(),
+            _ => return None,
+        };
+        let Some(Value::BulkString(word)) = parts.next() else { return None };
+        let now = redis::from_redis_value(parts.next()?).ok()?;
+        Some(Ok(Self { word, now, rest: parts }))
+    }
+
+    /// An instant.
+    pub(crate) fn instant(&self, at: usize) -> Option<Timestamp> {
+        redis::from_redis_value_ref(self.rest.as_slice().get(at)?).ok().map(Timestamp::from_millis)
+    }
+
+    /// The record that is shown, where one is.
+    pub(crate) fn record(mut self) -> Option<Record> {
+        let Some(Value::BulkString(bytes)) = self.rest.next() else { return None };
+        Some(Record::of(&value::decode(bytes), &value::moment(self.now)))
+    }
+}

@@ -1,0 +1,29 @@
+//! `redis:` URLs.
+
+use crate::{options::RedisOptions, store::RedisStore};
+use hapax_core::{Backend, BackendUrl, BoxFuture, Driver, StoreResult, registry::ConnectOptions};
+use std::sync::Arc;
+
+/// `redis://`, `rediss://`, `redis+unix:`, `redis+cluster://` and `redis+sentinel://`, with the options of
+/// [`RedisOptions::from_url`].
+pub const DRIVER: Driver = Driver {
+    name: "redis",
+    schemes: &[
+        "redis",
+        "rediss",
+        "redis+unix",
+        "redis+cluster",
+        "rediss+cluster",
+        "redis+sentinel",
+        "rediss+sentinel",
+    ],
+    connect,
+};
+
+fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a, StoreResult<Backend>> {
+    Box::pin(async move {
+        let store = Arc::new(RedisStore::connect(RedisOptions::from_url(url, options)?).await?);
+        let clock = store.clock();
+        Ok(Backend::new("redis", Arc::clone(&store) as _).with_clock(clock).with_examiner(store))
+    })
+}

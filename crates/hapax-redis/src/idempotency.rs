@@ -1,0 +1,258 @@
+//! The contract of a store.
+
+use crate::{
+    ask::{Ask, ReserveAsk},
+    error::Failure,
+    keys,
+    step::{DropUnknown, Extend, ForceRelease, Read, Release, Step, Verdict},
+    store::{self, RedisStore},
+    value,
+};
+use async_trait::async_trait;
+use hapax_core::{
+    Name, Span, StoreErrorKind, StoreResult, Token,
+    idempotency::{
+        Complete, Completed, Dropped, Entry, Extended, IdempotencyStore, Kind, List, Page, Record, Reserve,
+        Reserved, Resolve, Resolved, Retake, Retaken, Write,
+    },
+};
+use redis::{Cmd, Value};
+
+/// What one plain command told.
+enum Told {
+    Answer(Reserved),
+    /// Only a script can tell: a late result lies there, or the caller's own token.
+    AskAgain,
+}
+
+impl RedisStore {
+    fn told(&self, ask: &ReserveAsk<'_>, reply: Value) -> Result<Told, Failure> {
+        let entry = match reply {
+            Value::Nil => {
+                return Ok(Told::Answer(Reserved::Yours { first_at: ask.first_at, until: ask.until }));
+            }
+            Value::BulkString(bytes) => value::decode(bytes),
+            // A script's.
+            Value::Array(mut answers) => {
+                let answer = answers.pop().ok_or_else(|| Failure::nonsense(&self.connector().place))?;
+                return self.read(ask.req, answer).map(Told::Answer);
+            }
+            _ => return Err(Failure::nonsense(&self.connector().place)),
+        };
+        match &entry {
+            Entry::Pending(pending) if pending.late.is_some() || pending.token == ask.req.token => {
+                Ok(Told::AskAgain)
+            }
+            _ => {
+                let now = value::moment(self.connector().clock.millis());
+                Ok(Told::Answer(Reserved::Held(Record::of(&entry, &now))))
+            }
+        }
+    }
+
+    /// Reserves without a script, as far as that tells.
+    async fn reserve_plainly(&self, reqs: &[Reserve]) -> Vec<Result<Told, Failure>> {
+        let ask = |req| Ask::Reserve(ReserveAsk::new(req, self.connector()));
+        let asks: Vec<_> = reqs.iter().map(ask).collect();
+        let replies = store::ask(&self.lines, &asks, Reserve::RESEND, Reserve::KEPT).await;
+        let told = replies.into_iter().zip(&asks).map(|(reply, ask)| match ask {
+            Ask::Reserve(ask) => self.told(ask, reply?),
+            _ => Err(Failure::nonsense(&self.connector().place)),
+        });
+        told.collect()
+    }
+
+    async fn reserve_one(&self, req: &Reserve) -> Result<Told, Failure> {
+        if self.connector().options.wait_replicas > 0 {
+            let mut told = Box::pin(self.reserve_plainly(std::slice::from_ref(req))).await;
+            return told.pop().unwrap_or_else(|| Err(Failure::nonsense(&self.connector().place)));
+        }
+        let berth = self.lines.berth()?;
+        let (_, _under_way) = berth.gather.enter();
+        let ask = ReserveAsk::new(req, self.connector());
+        self.told(&ask, self.lines.call_one(&ask, Reserve::RESEND).await?)
+    }
+
+    /// A server without room takes no new key, but what is there still answers.
+    async fn without_room(&self, req: &Reserve, failure: Failure) -> StoreResult<Reserved> {
+        let error = failure.error(Reserve::OP);
+        if failure.kind == StoreErrorKind::Full
+            && let Ok(Some(record)) = IdempotencyStore::read(self, &req.name).await
+            && record.version() != req.token.version()
+        {
+            return Ok(Reserved::Held(record));
+        }
+        Err(error)
+    }
+
+    /// Notes names whose outcome is unknown, so that listing those needs no scan. A note too many does no harm.
+    async fn note_unknowns(&self, reqs: impl Iterator<Item = &Complete>) {
+        let now = self.connector().clock.millis();
+        let mut asks = Vec::new();
+        for req in reqs {
+            let key = self.keys().unknowns(req.name.namespace());
+            let ends = now.saturating_add(i64::try_from(req.ttl.as_millis()).unwrap_or(i64::MAX));
+            let mut add = redis::cmd("ZADD");
+            add.arg(&key).arg(ends).arg(keys::member(&req.name));
+            asks.push(Ask::Plain(key.clone(), add));
+            asks.push(Ask::Plain(key.clone(), expire(&key)));
+        }
+        if asks.is_empty() {
+            return;
+        }
+        for noted in self.lines.call(&asks, true).await {
+            if let Err(failure) = noted {
+                tracing::debug!(error = %failure.error("note an unknown outcome"), "the list of unknowns lacks a name");
+            }
+        }
+    }
+
+    /// The record, as long as a plain look tells.
+    async fn look(&self, name: &Name) -> Result<Option<Option<Record>>, Failure> {
+        let key = self.keys().record(name);
+        let mut get = redis::cmd("GET");
+        get.arg(&key);
+        let reply = self.lines.call_one(&Ask::Plain(key, get), true).await?;
+        let entry = match reply {
+            Value::Nil => return Ok(Some(None)),
+            Value::BulkString(bytes) => value::decode(bytes),
+            _ => return Err(Failure::nonsense(&self.connector().place)),
+        };
+        if matches!(&entry, Entry::Pending(pending) if pending.late.is_some()) {
+            return Ok(None);
+        }
+        let now = value::moment(self.connector().clock.millis());
+        Ok(Some(Some(Record::of(&entry, &now))))
+    }
+
+    /// The token of the unknown record that a verdict names by its version. A script cannot make a version of a token.
+    async fn seen(&self, req: &Resolve) -> Result<Option<Token>, Failure> {
+        let Some(version) = req.version else { return Ok(None) };
+        let key = self.keys().record(&req.name);
+        let mut get = redis::cmd("GET");
+        get.arg(&key);
+        let reply = self.lines.call_one(&Ask::Plain(key, get), true).await?;
+        let tokens = match reply {
+            Value::BulkString(bytes) => match value::decode(bytes) {
+                Entry::Settled(settled) => vec![settled.token],
+                // Its lease may have passed by now.
+                Entry::Pending(pending) => pending.late.map(|late| late.token).into_iter().collect(),
+                Entry::Unreadable => Vec::new(),
+            },
+            _ => Vec::new(),
+        };
+        // None has it: a token that no record has, so that the script says what is there.
+        Ok(tokens.into_iter().find(|token| token.version() == version).or(Some(req.token)))
+    }
+}
+
+/// The notes go when nothing was noted for as long as the longest result answers.
+fn expire(key: &str) -> Cmd {
+    let mut expire = redis::cmd("PEXPIRE");
+    expire.arg(key).arg(Span::MAX.as_millis());
+    expire
+}
+
+#[async_trait]
+impl IdempotencyStore for RedisStore {
+    async fn reserve(&self, req: &Reserve) -> StoreResult<Reserved> {
+        match self.reserve_one(req).await {
+            Ok(Told::Answer(answer)) => Ok(answer),
+            // Apart, so that the usual call stays small.
+            Ok(Told::AskAgain) => Box::pin(self.take(req)).await,
+            Err(failure) => Box::pin(self.without_room(req, failure)).await,
+        }
+    }
+
+    async fn complete(&self, req: &Complete) -> StoreResult<Completed> {
+        if req.kind == Kind::Done {
+            return self.take(req).await;
+        }
+        // In this order, and without waiting in between.
+        let both = async { tokio::join!(self.note_unknowns(std::iter::once(req)), self.take(req)).1 };
+        Box::pin(both).await
+    }
+
+    async fn release(&self, name: &Name, token: &Token) -> StoreResult<Write> {
+        self.take(&Release(name, token)).await
+    }
+
+    async fn extend(&self, name: &Name, token: &Token, lease: Span) -> StoreResult<Extended> {
+        self.take(&Extend(name, token, lease)).await
+    }
+
+    async fn retake_unknown(&self, req: &Retake) -> StoreResult<Retaken> {
+        self.take(req).await
+    }
+
+    async fn drop_unknown(&self, name: &Name, token: &Token) -> StoreResult<Dropped> {
+        self.take(&DropUnknown(name, token)).await
+    }
+
+    /// With a version it looks first, and takes the verdict only if the record it saw is still there.
+    async fn resolve(&self, req: &Resolve) -> StoreResult<Resolved> {
+        let seen = self.seen(req).await.map_err(|failure| failure.error(Verdict::OP))?;
+        self.take(&Verdict(req, seen)).await
+    }
+
+    async fn force_release(&self, name: &Name) -> StoreResult<Write> {
+        self.take(&ForceRelease(name)).await
+    }
+
+    async fn read(&self, name: &Name) -> StoreResult<Option<Record>> {
+        match self.look(name).await.map_err(|failure| failure.error(Read::OP))? {
+            Some(found) => Ok(found),
+            None => Box::pin(self.take(&Read(name))).await,
+        }
+    }
+
+    async fn list(&self, req: &List) -> StoreResult<Page> {
+        self.page(req).await
+    }
+
+    /// Nothing: Redis itself removes what is over.
+    async fn prune(&self, _: usize) -> StoreResult<usize> {
+        Ok(0)
+    }
+
+    async fn reserve_many(&self, reqs: &[Reserve]) -> Vec<StoreResult<Reserved>> {
+        let told = self.reserve_plainly(reqs).await;
+        let again = reqs.iter().zip(&told).filter(|(_, told)| matches!(told, Ok(Told::AskAgain)));
+        let again: Vec<_> = again.map(|(req, _)| req.clone()).collect();
+        let mut scripted = self.take_many(&again).await.into_iter();
+        let mut answers = Vec::with_capacity(reqs.len());
+        for (req, told) in reqs.iter().zip(told) {
+            answers.push(match told {
+                Ok(Told::Answer(answer)) => Ok(answer),
+                Ok(Told::AskAgain) => scripted
+                    .next()
+                    .unwrap_or_else(|| Err(Failure::nonsense(&self.connector().place).error(Reserve::OP))),
+                Err(failure) => self.without_room(req, failure).await,
+            });
+        }
+        answers
+    }
+
+    async fn complete_many(&self, reqs: &[Complete]) -> Vec<StoreResult<Completed>> {
+        let unknown = reqs.iter().filter(|req| req.kind == Kind::Unknown);
+        tokio::join!(self.note_unknowns(unknown), self.take_many(reqs)).1
+    }
+
+    async fn extend_many(&self, reqs: &[(Name, Token, Span)]) -> Vec<StoreResult<Extended>> {
+        let steps: Vec<_> = reqs.iter().map(|(name, token, lease)| Extend(name, token, *lease)).collect();
+        self.take_many(&steps).await
+    }
+
+    async fn release_many(&self, reqs: &[(Name, Token)]) -> Vec<StoreResult<Write>> {
+        let steps: Vec<_> = reqs.iter().map(|(name, token)| Release(name, token)).collect();
+        self.take_many(&steps).await
+    }
+
+    async fn secret(&self) -> StoreResult<Option<[u8; 32]>> {
+        if let Some(secret) = self.secret.get() {
+            return Ok(Some(*secret));
+        }
+        let made = self.kept_secret().await.map_err(|failure| failure.error("make its secret"))?;
+        Ok(Some(*self.secret.get_or_init(|| made)))
+    }
+}

@@ -1,0 +1,99 @@
+//! Names of what the store keeps.
+//!
+//! All keys begin with the prefix and `{}`. Cluster takes the text between the first pair of braces for the slot, and
+//! the whole key where that is empty: so no brace inside a user's key moves it to another slot.
+
+use hapax_core::{Name, Namespace, Scope};
+
+/// The beginning of all keys of a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    prefix: String,
+}
+
+impl Keys {
+    pub(crate) fn new(prefix: &str) -> Self {
+        Self { prefix: format!("{prefix}{{}}") }
+    }
+
+    /// Of a record.
+    pub(crate) fn record(&self, name: &Name) -> String {
+        format!("{}k:{}", self.prefix, name.joined())
+    }
+
+    /// Of what the store knows of itself.
+    pub(crate) fn meta(&self, what: &str) -> String {
+        format!("{}m:{what}", self.prefix)
+    }
+
+    /// Of the set of names whose outcome was unknown: members are scope and key, scores the ends of their time.
+    pub(crate) fn unknowns(&self, namespace: &str) -> String {
+        format!("{}u:{namespace}", self.prefix)
+    }
+
+    /// What the records of a namespace begin with.
+    pub(crate) fn of_namespace(&self, namespace: &Namespace) -> String {
+        format!("{}k:{}:{}", self.prefix, namespace.as_str().len(), namespace.as_str())
+    }
+
+    /// What the records of a scope begin with.
+    pub(crate) fn of_scope(&self, namespace: &Namespace, scope: &Scope) -> String {
+        format!("{}k:{}", self.prefix, Name::prefix(namespace, scope))
+    }
+}
+
+/// A name without its namespace: `N:scope key`.
+pub(crate) fn member(name: &Name) -> String {
+    format!("{}:{}{}", name.scope().len(), name.scope(), name.key())
+}
+
+/// Takes scope and key apart.
+pub(crate) fn parts(member: &str) -> Option<(&str, &str)> {
+    let (length, rest) = member.split_once(':')?;
+    rest.split_at_checked(length.parse().ok()?)
+}
+
+/// The text as a pattern that matches itself.
+pub(crate) fn pattern(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '^' | '-') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hapax_core::Key;
+
+    fn name(namespace: &str, scope: &str, key: &str) -> Name {
+        let namespace = Namespace::new(namespace).unwrap();
+        Name::new(&namespace, &Scope::new(scope).unwrap(), &Key::new(key).unwrap())
+    }
+
+    #[test]
+    fn braces_of_a_key_move_no_slot() {
+        let keys = Keys::new("hapax");
+        let slot = |key: &str| {
+            let key = keys.record(&name("n", "s", key));
+            (key.contains("{}"), key.find('{') == key.find("{}"))
+        };
+        for key in ["{a}b", "}{a}", "{", "{}"] {
+            assert_eq!(slot(key), (true, true));
+        }
+    }
+
+    #[test]
+    fn members_come_apart() {
+        for (scope, key) in [("s", "k"), ("1:s", "2:k"), ("é", ":"), (":", "é")] {
+            assert_eq!(parts(&member(&name("n", scope, key))), Some((scope, key)));
+        }
+        for text in ["", "x", "9:s", "1:é"] {
+            assert_eq!(parts(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The Redis store of hapax: one server, a primary that Sentinel names, or a Cluster. Redis 6.2 or later, Valkey.
+//!
+//! A record is one string, and a step is one round trip: a reservation is a plain `SET … NX GET PX`, every other step a
+//! script that writes down the rule of [`hapax_core::idempotency::machine`] for the server.
+//!
+//! - **Time** is the server's. The key's own expiry ends a lease or a result; where a late result lies beside a
+//!   reservation, a script compares by the server's clock. The clocks of callers decide nothing.
+//! - **Connections** come back by themselves. Every call has a deadline; a step whose reply was lost is sent again under
+//!   its token, and says [`Applied::Unknown`](hapax_core::Applied) where it cannot be.
+//! - **Memory**: where the server may evict keys, it may forget that an effect ran: `maxmemory-policy noeviction`. A full
+//!   server refuses new keys, and still takes results and releases (from Redis 7 on).
+//! - **Durability** is the server's: with `appendfsync everysec` a loss of power takes up to a second, and a failover
+//!   what had not reached the replica. `wait_replicas` narrows that and does not close it.
+//! - **Rights**: a user of the server needs the keys `PREFIX{}*` and the commands `GET SET DEL TIME PTTL EVALSHA EVAL
+//!   SCAN ZADD ZSCAN ZREMRANGEBYSCORE PEXPIRE`; `WAIT` for `wait_replicas`; `INFO` and `CONFIG|GET` for `hapax doctor`; for Sentinel `ROLE`, and `SENTINEL` there;
+//!   for Cluster `CLUSTER|SLOTS` and what its driver asks (`CLUSTER`, `PING`, `ASKING`, `READONLY`).
+//! - **Listing** goes through all keys of the server, a part at a time; unknown outcomes alone are found without.
+//!   Nothing is ever pruned: Redis removes what is over.
+
+mod address;
+mod answer;
+mod ask;
+mod clock;
+mod connect;
+mod doctor;
+mod driver;
+mod error;
+mod gather;
+mod idempotency;
+mod keys;
+mod layout;
+mod line;
+mod lines;
+mod list;
+mod options;
+mod parse;
+mod pause;
+mod script;
+mod secret;
+mod sentinel;
+mod step;
+mod store;
+mod tls;
+mod value;
+
+pub use crate::{driver::DRIVER, options::RedisOptions, store::RedisStore};

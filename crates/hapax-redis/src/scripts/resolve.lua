@@ -1,0 +1,20 @@
+-- Settles each unknown outcome by a verdict.
+-- KEYS: the records. ARGV, for each: token of the verdict, token that the record must have (empty: any),
+-- 'happened' or 'did_not', ttl, codec and receipt.
+-- Answers, for each: {'applied', now} or {'changed', now [, record]}.
+return each(5, function(key, token, seen, verdict, ttl, receipt)
+  local record = settle(key, load(key))
+  if record and record.state ~= PENDING and record.token == token then
+    return { 'applied', now }
+  end
+  if not record or record.state ~= UNKNOWN or (seen ~= '' and record.token ~= seen) then
+    return shown('changed', record)
+  end
+  if verdict == 'happened' then
+    local owner = '\1\1' .. token .. prints(record)
+    put(key, result(owner, first_at(record), ttl, receipt), now + ttl)
+  else
+    redis.call('DEL', key)
+  end
+  return { 'applied', now }
+end)

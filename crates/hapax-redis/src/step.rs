@@ -1,0 +1,294 @@
+//! The steps: which script, with what, and what its answer means.
+
+use crate::{
+    answer::Answer,
+    keys::Keys,
+    script::{self, Script},
+    value,
+};
+use hapax_core::{
+    Name, Span, Token,
+    idempotency::{
+        Complete, Completed, Dropped, Extended, Receipt, Record, Reserve, Reserved, Resolution, Resolve,
+        Resolved, Retake, Retaken, Write,
+    },
+};
+use redis::Cmd;
+
+/// One step on one key.
+pub(crate) trait Step: Sync {
+    /// What it answers.
+    type Answer: Send;
+    /// What it does, for messages.
+    const OP: &'static str;
+    /// Whether it may be sent again when nobody knows what became of it. A second release answers otherwise.
+    const RESEND: bool = true;
+
+    /// Whether it must not be forgotten by a failover, where replicas are waited for.
+    const KEPT: bool = false;
+
+    fn script(&self) -> &'static Script;
+    fn name(&self) -> &Name;
+    /// The receipt that it writes.
+    fn receipt(&self) -> Option<&Receipt> {
+        None
+    }
+    fn args(&self, args: &mut Cmd);
+    /// None where the answer is none to this step.
+    fn read(&self, answer: Answer) -> Option<Self::Answer>;
+}
+
+/// A step as it is sent: owned, because it may leave with those of others.
+pub(crate) struct Outgoing {
+    pub(crate) key: String,
+    /// Arguments alone, in one piece.
+    pub(crate) args: Cmd,
+    /// The bytes of its receipt.
+    pub(crate) size: usize,
+}
+
+impl Outgoing {
+    pub(crate) fn of<S: Step>(step: &S, keys: &Keys) -> Self {
+        let size = step.receipt().map_or(0, |receipt| receipt.bytes.len() + receipt.codec.len());
+        let mut args = Cmd::with_capacity(5, size + 128);
+        step.args(&mut args);
+        Self { key: keys.record(step.name()), args, size }
+    }
+}
+
+/// Codec and bytes; the length of the codec was checked.
+fn receipt(receipt: &Receipt) -> Vec<u8> {
+    value::receipt(receipt).unwrap_or_default()
+}
+
+impl Step for Reserve {
+    type Answer = Reserved;
+    const OP: &'static str = "reserve a key";
+    const KEPT: bool = true;
+
+    fn script(&self) -> &'static Script {
+        &script::RESERVE
+    }
+    fn name(&self) -> &Name {
+        &self.name
+    }
+    fn args(&self, args: &mut Cmd) {
+        args.arg(self.token.as_bytes()).arg(&value::print(&self.fingerprint)).arg(self.lease.as_millis());
+    }
+    fn read(&self, answer: Answer) -> Option<Reserved> {
+        match answer.word.as_slice() {
+            b"yours" => Some(Reserved::Yours { until: answer.instant(0)?, first_at: answer.instant(1)? }),
+            b"held" => answer.record().map(Reserved::Held),
+            _ => None,
+        }
+    }
+}
+
+impl Step for Complete {
+    type Answer = Completed;
+    const OP: &'static str = "keep a receipt";
+    const KEPT: bool = true;
+
+    fn script(&self) -> &'static Script {
+        &script::COMPLETE
+    }
+    fn name(&self) -> &Name {
+        &self.name
+    }
+    fn receipt(&self) -> Option<&Receipt> {
+        Some(&self.receipt)
+    }
+    fn args(&self, args: &mut Cmd) {
+        args.arg(&value::owner(self.kind, &self.token, &self.fingerprint));
+        args.arg(self.ttl.as_millis()).arg(receipt(&self.receipt));
+    }
+    fn read(&self, answer: Answer) -> Option<Completed> {
+        match answer.word.as_slice() {
+            b"stored" => Some(Completed::Stored),
+            b"already_done" => Some(Completed::AlreadyDone),
+            b"stored_late" => Some(Completed::StoredLate),
+            b"superseded" => answer.record().map(Completed::Superseded),
+            _ => None,
+        }
+    }
+}
+
+impl Step for Retake {
+    type Answer = Retaken;
+    const OP: &'static str = "take a key of unknown outcome";
+    const KEPT: bool = true;
+
+    fn script(&self) -> &'static Script {
+        &script::RETAKE_UNKNOWN
+    }
+    fn name(&self) -> &Name {
+        &self.name
+    }
+    fn args(&self, args: &mut Cmd) {
+        args.arg(self.token.as_bytes()).arg(&value::print(&self.fingerprint)).arg(self.lease.as_millis());
+    }
+    fn read(&self, answer: Answer) -> Option<Retaken> {
+        match answer.word.as_slice() {
+            b"yours" => Some(Retaken::Yours { until: answer.instant(0)?, first_at: answer.instant(1)? }),
+            b"changed" => Some(Retaken::Changed(answer.record())),
+            _ => None,
+        }
+    }
+}
+
+/// A verdict, and the token that the unknown record was seen to have.
+pub(crate) struct Verdict<'a>(pub(crate) &'a Resolve, pub(crate) Option<Token>);
+
+impl Step for Verdict<'_> {
+    type Answer = Resolved;
+    const OP: &'static str = "resolve a key";
+    const KEPT: bool = true;
+
+    fn script(&self) -> &'static Script {
+        &script::RESOLVE
+    }
+    fn name(&self) -> &Name {
+        &self.0.name
+    }
+    fn receipt(&self) -> Option<&Receipt> {
+        match &self.0.resolution {
+            Resolution::Happened { receipt, .. } => Some(receipt),
+            Resolution::DidNot => None,
+        }
+    }
+    fn args(&self, args: &mut Cmd) {
+        let seen = self.1.as_ref().map(|token| &token.as_bytes()[..]);
+        args.arg(self.0.token.as_bytes()).arg(seen.unwrap_or_default());
+        match &self.0.resolution {
+            Resolution::Happened { receipt: given, ttl } => {
+                args.arg("happened").arg(ttl.as_millis()).arg(receipt(given));
+            }
+            Resolution::DidNot => {
+                args.arg("did_not").arg(0).arg("");
+            }
+        }
+    }
+    fn read(&self, answer: Answer) -> Option<Resolved> {
+        match answer.word.as_slice() {
+            b"applied" => Some(Resolved::Applied),
+            b"changed" => Some(Resolved::Changed(answer.record())),
+            _ => None,
+        }
+    }
+}
+
+fn write(answer: &Answer) -> Option<Write> {
+    match answer.word.as_slice() {
+        b"applied" => Some(Write::Applied),
+        b"fenced" => Some(Write::Fenced),
+        _ => None,
+    }
+}
+
+pub(crate) struct Release<'a>(pub(crate) &'a Name, pub(crate) &'a Token);
+
+impl Step for Release<'_> {
+    type Answer = Write;
+    const OP: &'static str = "release a key";
+    const RESEND: bool = false;
+
+    fn script(&self) -> &'static Script {
+        &script::RELEASE
+    }
+    fn name(&self) -> &Name {
+        self.0
+    }
+    fn args(&self, args: &mut Cmd) {
+        args.arg(self.1.as_bytes());
+    }
+    fn read(&self, answer: Answer) -> Option<Write> {
+        write(&answer)
+    }
+}
+
+pub(crate) struct ForceRelease<'a>(pub(crate) &'a Name);
+
+impl Step for ForceRelease<'_> {
+    type Answer = Write;
+    const OP: &'static str = "release a key by force";
+    const RESEND: bool = false;
+
+    fn script(&self) -> &'static Script {
+        &script::FORCE_RELEASE
+    }
+    fn name(&self) -> &Name {
+        self.0
+    }
+    fn args(&self, _: &mut Cmd) {}
+    fn read(&self, answer: Answer) -> Option<Write> {
+        write(&answer)
+    }
+}
+
+pub(crate) struct Extend<'a>(pub(crate) &'a Name, pub(crate) &'a Token, pub(crate) Span);
+
+impl Step for Extend<'_> {
+    type Answer = Extended;
+    const OP: &'static str = "extend a lease";
+
+    fn script(&self) -> &'static Script {
+        &script::EXTEND
+    }
+    fn name(&self) -> &Name {
+        self.0
+    }
+    fn args(&self, args: &mut Cmd) {
+        args.arg(self.1.as_bytes()).arg(self.2.as_millis());
+    }
+    fn read(&self, answer: Answer) -> Option<Extended> {
+        match answer.word.as_slice() {
+            b"until" => answer.instant(0).map(Extended::Until),
+            b"fenced" => Some(Extended::Fenced),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) struct DropUnknown<'a>(pub(crate) &'a Name, pub(crate) &'a Token);
+
+impl Step for DropUnknown<'_> {
+    type Answer = Dropped;
+    const OP: &'static str = "drop an unknown result";
+
+    fn script(&self) -> &'static Script {
+        &script::DROP_UNKNOWN
+    }
+    fn name(&self) -> &Name {
+        self.0
+    }
+    fn args(&self, args: &mut Cmd) {
+        args.arg(self.1.as_bytes());
+    }
+    fn read(&self, answer: Answer) -> Option<Dropped> {
+        match answer.word.as_slice() {
+            b"dropped" => Some(Dropped::Dropped),
+            b"refused" => Some(Dropped::Refused),
+            b"fenced" => Some(Dropped::Fenced),
+            _ => None,
+        }
+    }
+}
+
+/// Looks, and writes nothing.
+pub(crate) struct Read<'a>(pub(crate) &'a Name);
+
+impl Step for Read<'_> {
+    type Answer = Option<Record>;
+    const OP: &'static str = "read a key";
+
+    fn script(&self) -> &'static Script {
+        &script::READ
+    }
+    fn name(&self) -> &Name {
+        self.0
+    }
+    fn args(&self, _: &mut Cmd) {}
+    fn read(&self, answer: Answer) -> Option<Option<Record>> {
+        (answer.word == b"found").then(|| answer.record())
+    }
+}

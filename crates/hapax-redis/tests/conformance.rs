@@ -1,0 +1,203 @@
+//! The Redis store under the suite of all stores: on one server in each of its tongues, on a Cluster, behind Sentinels.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod shift;
+
+use hapax_conformance::{BoxError, StoreUnderTest, Suite, async_trait};
+use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
+use hapax_redis::{RedisOptions, RedisStore};
+use hapax_testkit::{
+    missing,
+    redis::{PROGRAM, Redis, SharedCluster, SharedSentinel},
+};
+use std::{process::ExitCode, sync::Mutex, time::Duration};
+
+/// A case keeps megabytes, to see that they come back.
+const MAX_RECEIPT: usize = 2 * 1024 * 1024;
+
+/// Redis itself removes what is over, so there is nothing to count.
+fn skips(case: &str, needs_ours: bool) -> Option<&'static str> {
+    match case {
+        "contract::prune_removes_what_is_over"
+        | "contract::prune_stops_at_its_limit"
+        | "contract::prune_keeps_a_late_result"
+        | "contract::prune_never_removes_what_is_live" => Some("Redis itself removes what is over"),
+        _ if needs_ours && missing(&[PROGRAM, "flock"]).is_some() => {
+            Some("`redis-server` or `flock` is not installed")
+        }
+        _ => None,
+    }
+}
+
+/// A server to use in place of one of our own.
+fn given() -> Option<String> {
+    std::env::var("HAPAX_TEST_REDIS_URL").ok()
+}
+
+/// The keys of one case, wherever they are.
+struct Place {
+    url: String,
+    prefix: String,
+}
+
+impl Place {
+    fn at(url: String) -> Result<Self, BoxError> {
+        // Another case may use the same server.
+        Ok(Self { url, prefix: format!("case-{}", Token::random()?.version()) })
+    }
+
+    async fn client(&self, more: &str) -> Result<RedisStore, BoxError> {
+        let sign = if self.url.contains('?') { '&' } else { '?' };
+        let url = format!("{}{sign}prefix={}{more}", self.url, self.prefix);
+        let options = RedisOptions::from_url(&BackendUrl::parse(&url)?, &ConnectOptions::default())?;
+        Ok(RedisStore::connect(options.max_receipt(MAX_RECEIPT)).await?)
+    }
+
+    async fn elapse(&self, servers: &[String], by: Duration) {
+        for server in servers {
+            shift::keys(server, &self.prefix, by).await;
+        }
+    }
+}
+
+/// One server.
+struct Single {
+    place: Place,
+    server: Option<Mutex<Redis>>,
+}
+
+impl Single {
+    fn new() -> Result<Self, BoxError> {
+        if let Some(url) = given() {
+            return Ok(Self { place: Place::at(url)?, server: None });
+        }
+        let server = Redis::start();
+        Ok(Self { place: Place::at(server.url())?, server: Some(Mutex::new(server)) })
+    }
+}
+
+macro_rules! single {
+    ($name:ident, $more:literal) => {
+        struct $name(Single);
+
+        #[async_trait]
+        impl StoreUnderTest for $name {
+            type Store = RedisStore;
+
+            async fn fresh() -> Result<Self, BoxError> {
+                Single::new().map(Self)
+            }
+
+            async fn client(&self) -> Result<RedisStore, BoxError> {
+                self.0.place.client($more).await
+            }
+
+            async fn elapse(&self, by: Duration) {
+                self.0.place.elapse(std::slice::from_ref(&self.0.place.url), by).await;
+            }
+
+            fn exact_time() -> bool {
+                false
+            }
+
+            async fn reopen(&self) -> Result<bool, BoxError> {
+                if let Some(server) = &self.0.server {
+                    server.lock().unwrap().restart();
+                }
+                Ok(true)
+            }
+
+            fn skips(case: &str) -> Option<&'static str> {
+                skips(case, given().is_none())
+            }
+        }
+    };
+}
+
+single!(Resp2, "");
+single!(Resp3, "&protocol=3");
+single!(Only62, "&commands=6.2");
+
+/// A Cluster of primaries.
+struct Cluster {
+    place: Place,
+    servers: SharedCluster,
+}
+
+#[async_trait]
+impl StoreUnderTest for Cluster {
+    type Store = RedisStore;
+
+    async fn fresh() -> Result<Self, BoxError> {
+        let servers = SharedCluster::join();
+        Ok(Self { place: Place::at(servers.url())?, servers })
+    }
+
+    async fn client(&self) -> Result<RedisStore, BoxError> {
+        self.place.client("").await
+    }
+
+    async fn elapse(&self, by: Duration) {
+        let primaries: Vec<_> =
+            self.servers.ports().iter().map(|port| format!("redis://127.0.0.1:{port}")).collect();
+        self.place.elapse(&primaries, by).await;
+    }
+
+    fn exact_time() -> bool {
+        false
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    fn skips(case: &str) -> Option<&'static str> {
+        skips(case, true)
+    }
+}
+
+/// A primary that Sentinels name.
+struct Sentinel {
+    place: Place,
+    servers: SharedSentinel,
+}
+
+#[async_trait]
+impl StoreUnderTest for Sentinel {
+    type Store = RedisStore;
+
+    async fn fresh() -> Result<Self, BoxError> {
+        let servers = SharedSentinel::join();
+        Ok(Self { place: Place::at(servers.url())?, servers })
+    }
+
+    async fn client(&self) -> Result<RedisStore, BoxError> {
+        self.place.client("").await
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.place.elapse(&[self.servers.primary()], by).await;
+    }
+
+    fn exact_time() -> bool {
+        false
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    fn skips(case: &str) -> Option<&'static str> {
+        skips(case, true)
+    }
+}
+
+fn main() -> ExitCode {
+    Suite::new()
+        .with::<Resp2>("redis")
+        .with::<Resp3>("redis_resp3")
+        .with::<Only62>("redis_6_2")
+        .with::<Cluster>("redis_cluster")
+        .with::<Sentinel>("redis_sentinel")
+        .run()
+}

@@ -1,0 +1,112 @@
+//! Users and their rights.
+
+use crate::support::{complete, is_held_done, is_yours, name, open, refusal, reserve, span, try_open};
+use hapax_core::{
+    Applied, Coded as _, Namespace, StoreErrorKind, Token,
+    idempotency::{
+        Complete, Completed, Dropped, IdempotencyStore, Kind, List, Resolution, Resolve, Resolved, Retake,
+        Retaken, StateFilter, Write,
+    },
+};
+use hapax_testkit::redis::Redis;
+use std::time::Duration;
+
+crate::list!("rights", &[];
+    a_wrong_password_is_told,
+    a_password_that_is_missing_is_told,
+    a_right_password_works,
+    the_listed_commands_are_enough,
+    a_command_that_is_not_allowed_is_told,
+);
+
+fn with_password() -> Redis {
+    Redis::with(&["--requirepass", "s3cret"])
+}
+
+fn at(server: &Redis, login: &str) -> String {
+    server.url().replace("redis://", &format!("redis://{login}@"))
+}
+
+async fn a_wrong_password_is_told() {
+    let server = with_password();
+    for login in [":wr0ng", "default:wr0ng", "ada:s3cret"] {
+        let error = refusal(&at(&server, login)).await;
+        assert_eq!((error.code(), error.applied()), ("store.auth", Applied::No), "{error}");
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("wr0ng") && !shown.contains("s3cret"), "{shown}");
+    }
+}
+
+async fn a_password_that_is_missing_is_told() {
+    let server = with_password();
+    assert_eq!(refusal(&server.url()).await.code(), "store.auth");
+    assert_eq!(refusal(&format!("redis+unix:{}", server.socket().display())).await.code(), "store.auth");
+}
+
+async fn a_right_password_works() {
+    let server = with_password();
+    for url in [
+        at(&server, ":s3cret"),
+        at(&server, "default:s3cret"),
+        format!("{}?password=s3cret", server.url()),
+        format!("redis+unix:{}?user=default&password=s3cret", server.socket().display()),
+    ] {
+        let store = open(&url).await;
+        assert!(store.read(&name("k")).await.unwrap().is_none());
+    }
+}
+
+/// As the documentation of the crate lists them.
+const COMMANDS: &str =
+    "+get +set +del +time +pttl +evalsha +eval +scan +zadd +zscan +zremrangebyscore +pexpire";
+
+async fn the_listed_commands_are_enough() {
+    let server = Redis::start();
+    let user = format!("ACL SETUSER ada on >pw resetkeys ~hapax{{}}* resetchannels -@all {COMMANDS}");
+    assert!(server.ask(&user).starts_with("+OK"));
+    for more in ["", "?protocol=3", "?commands=6.2"] {
+        assert!(server.ask("FLUSHALL").starts_with("+OK"));
+        assert!(server.ask("SCRIPT FLUSH").starts_with("+OK"));
+        let store = open(&format!("{}{more}", at(&server, "ada:pw"))).await;
+        assert!(store.secret().await.unwrap().is_some());
+        let (req, lost, freed) = (reserve("k"), reserve("lost"), reserve("freed"));
+        for req in [&req, &lost, &freed] {
+            assert!(is_yours(&store.reserve(req).await.unwrap()));
+            assert!(is_yours(&store.reserve(req).await.unwrap()));
+            let _ = store.extend(&req.name, &req.token, span(Duration::from_mins(2))).await.unwrap();
+        }
+        assert_eq!(store.complete(&complete(&req)).await.unwrap(), Completed::Stored);
+        assert!(is_held_done(&store.reserve(&reserve("k")).await.unwrap()));
+        assert_eq!(store.release(&freed.name, &freed.token).await.unwrap(), Write::Applied);
+        assert_eq!(store.force_release(&freed.name).await.unwrap(), Write::Fenced);
+        let unknown = Complete { kind: Kind::Unknown, ..complete(&lost) };
+        assert_eq!(store.complete(&unknown).await.unwrap(), Completed::Stored);
+        let token = Token::random().unwrap();
+        let retake =
+            Retake { name: lost.name.clone(), token, fingerprint: lost.fingerprint, lease: lost.lease };
+        assert!(matches!(store.retake_unknown(&retake).await.unwrap(), Retaken::Yours { .. }));
+        assert_eq!(store.release(&lost.name, &token).await.unwrap(), Write::Applied);
+        assert_eq!(store.drop_unknown(&lost.name, &token).await.unwrap(), Dropped::Fenced);
+        for state in [None, Some(StateFilter::Unknown)] {
+            let page = store.list(&List { state, ..List::new(Namespace::default()) }).await.unwrap();
+            assert_eq!(page.records.len(), if state.is_some() { 1 } else { 2 });
+        }
+        let token = Token::random().unwrap();
+        let did_not =
+            Resolve { name: lost.name.clone(), token, version: None, resolution: Resolution::DidNot };
+        assert_eq!(store.resolve(&did_not).await.unwrap(), Resolved::Applied);
+    }
+    // And none of them reaches what is not hapax's.
+    let error = try_open(&format!("{}?prefix=other", at(&server, "ada:pw"))).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Auth);
+}
+
+async fn a_command_that_is_not_allowed_is_told() {
+    let server = Redis::start();
+    assert!(server.ask("ACL SETUSER ada on >pw allkeys +@all -evalsha").starts_with("+OK"));
+    let store = open(&at(&server, "ada:pw")).await;
+    let req = reserve("k");
+    assert!(is_yours(&store.reserve(&req).await.unwrap()));
+    let error = store.complete(&complete(&req)).await.unwrap_err();
+    assert_eq!((error.code(), error.applied()), ("store.auth", Applied::No), "{error}");
+}

@@ -1,0 +1,50 @@
+//! Lets time pass for the keys of a case: their ends come nearer, those in the records and those of the keys.
+
+use std::time::Duration;
+
+/// KEYS: a record. ARGV: milliseconds.
+const SHIFT: &str = r"
+local by = tonumber(ARGV[1])
+local function nearer(value, at)
+  local ends = struct.unpack('>i8', value, at)
+  return string.sub(value, 1, at - 1) .. struct.pack('>i8', ends - by) .. string.sub(value, at + 8)
+end
+local value = redis.call('GET', KEYS[1])
+local left = redis.call('PTTL', KEYS[1])
+if not value or left < 0 then return 0 end
+if left <= by then return redis.call('DEL', KEYS[1]) end
+if string.byte(value, 1) == 1 then
+  value = nearer(value, 61)
+  if string.byte(value, 2) == 0 and #value > 68 then value = nearer(value, 68 + 61) end
+end
+redis.call('SET', KEYS[1], value, 'PX', left - by)
+return 1
+";
+
+/// Shifts all records with the prefix on one server.
+pub(crate) async fn keys(url: &str, prefix: &str, by: Duration) {
+    let client = redis::Client::open(url).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let by = u64::try_from(by.as_millis()).unwrap();
+    let mut cursor = 0_u64;
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(format!("{prefix}{{}}k:*")).arg("COUNT").arg(1000);
+        let (next, keys): (u64, Vec<Vec<u8>>) = scan.query_async(&mut connection).await.unwrap();
+        found.extend(keys);
+        cursor = next;
+        if cursor == 0 {
+            break;
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    for chunk in found.chunks(128) {
+        let mut pipeline = redis::pipe();
+        for key in chunk {
+            pipeline.cmd("EVAL").arg(SHIFT).arg(1).arg(key).arg(by);
+        }
+        let _: Vec<i64> = pipeline.query_async(&mut connection).await.unwrap();
+    }
+}

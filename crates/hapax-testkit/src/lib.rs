@@ -1,0 +1,38 @@
+//! Real servers for the tests of hapax: on free ports, in folders of their own, gone with the test.
+//!
+//! Each server runs under a small shell that reads a pipe from the test. When the test ends, in whatever way, the pipe
+//! closes, and the shell ends the server and removes its folder. What takes long to start is shared by test processes,
+//! and goes a moment after the last of them.
+//!
+//! Everything here panics where a server cannot be had: a test has nothing better to do.
+#![expect(clippy::panic, clippy::expect_used, clippy::missing_panics_doc, reason = "for tests alone")]
+
+pub mod postgres;
+pub mod redis;
+mod shared;
+mod supervised;
+mod wait;
+
+pub use crate::wait::until;
+
+use std::{env, ffi::OsStr, path::Path};
+
+/// Why tests that need these programs cannot run here; none where they can. With `CI` set they always run, so that a
+/// missing server is a failure there.
+pub fn missing(programs: &[&str]) -> Option<String> {
+    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    if is_set("CI") {
+        return None;
+    }
+    let gone: Vec<_> = programs.iter().filter(|program| !is_installed(program)).copied().collect();
+    (!gone.is_empty()).then(|| format!("not installed: {}", gone.join(", ")))
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| is_file(&folder, program.as_ref()))
+}
+
+fn is_file(folder: &Path, program: &OsStr) -> bool {
+    folder.join(program).is_file()
+}
