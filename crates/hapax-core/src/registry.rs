@@ -45,6 +45,8 @@ impl fmt::Debug for Driver {
 /// Schemes that some build of hapax serves, and the feature that brings each.
 const KNOWN: &[(&str, &str)] = &[
     ("sqlite", "sqlite"),
+    ("postgres", "postgres"),
+    ("postgresql", "postgres"),
     ("redis", "redis"),
     ("rediss", "redis"),
     ("redis+unix", "redis"),

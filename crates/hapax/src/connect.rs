@@ -1,5 +1,6 @@
 //! One URL, all capabilities.
 
+use crate::Unfit;
 use hapax_core::{
     Backend, BackendUrl, BoxFuture, InvalidKey, ManualClock, Namespace, Registry, StoreError, SystemClock,
     memory, registry::ConnectOptions,
@@ -7,10 +8,11 @@ use hapax_core::{
 use hapax_engine::{Closed, Idempotency, Keeper};
 use std::{sync::Arc, time::Duration};
 
-/// Connects to a store: `memory:` for this process, `sqlite:PATH` for this machine.
+/// Connects to a store: `memory:` for this process, `sqlite:PATH` for this machine, `redis://HOST` and its kin, or
+/// `postgres://HOST/DATABASE`, for many.
 pub fn connect(url: impl AsRef<str>) -> Connect {
     let options = ConnectOptions::default();
-    Connect { url: url.as_ref().to_owned(), namespace: None, options }
+    Connect { url: url.as_ref().to_owned(), namespace: None, options, strict: false }
 }
 
 /// A connection that has not been made.
@@ -19,6 +21,7 @@ pub struct Connect {
     url: String,
     namespace: Option<String>,
     options: ConnectOptions,
+    strict: bool,
 }
 
 impl std::fmt::Debug for Connect {
@@ -32,6 +35,12 @@ impl Connect {
     /// Keeps the keys apart from those of other namespaces in the same store (`default`).
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Also looks at the store, as `hapax doctor` does, and refuses one that cannot keep its promise.
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
         self
     }
 
@@ -54,7 +63,11 @@ impl IntoFuture for Connect {
                 Some(text) => Namespace::new(text)?,
                 None => Namespace::default(),
             };
-            Ok(Hapax::on(backend, Ok(namespace), self.options.timeout))
+            let hapax = Hapax::on(backend, Ok(namespace), self.options.timeout);
+            if self.strict {
+                Unfit::check(&hapax.examine().await?)?;
+            }
+            Ok(hapax)
         })
     }
 }
@@ -64,6 +77,10 @@ fn registry() -> Registry {
     let registry = Registry::new();
     #[cfg(feature = "sqlite")]
     let registry = registry.with(hapax_sqlite::DRIVER);
+    #[cfg(feature = "redis")]
+    let registry = registry.with(hapax_redis::DRIVER);
+    #[cfg(feature = "postgres")]
+    let registry = registry.with(hapax_postgres::DRIVER);
     registry
 }
 
@@ -77,6 +94,9 @@ pub enum ConnectError {
     /// The namespace.
     #[error("the namespace cannot be used")]
     Namespace(#[from] InvalidKey),
+    /// [`strict`](Connect::strict) found errors.
+    #[error("the store is not fit")]
+    Unfit(#[from] Unfit),
 }
 
 /// A connected store. Cheap to clone; share it, don't wrap it.

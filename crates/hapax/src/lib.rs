@@ -25,12 +25,18 @@
 //! | feature | default | brings |
 //! |---|---|---|
 //! | `sqlite` | yes | the embedded store, `sqlite:PATH` |
+//! | `redis` | | Redis: one server, Sentinel or Cluster, `redis://HOST` |
+//! | `postgres` | | PostgreSQL, `postgres://HOST/DATABASE`; receipts that commit with your own rows |
 //! | `mail` | yes | [`mail`]: messages, receipts, transports, the idempotent decorator |
 //! | `full` | | all of them |
 
 mod connect;
+mod examine;
 
-pub use crate::connect::{Close, Connect, ConnectError, Hapax, connect};
+pub use crate::{
+    connect::{Close, Connect, ConnectError, Hapax, connect},
+    examine::{Diagnosis, Unfit},
+};
 pub use hapax_core::{
     BackendUrl, BoxError, BoxFuture, Category, Clock, CodeInfo, Coded, Fingerprint, IntoFingerprint, IntoKey,
     InvalidKey, Key, NoStableForm, Retry, StoreError, StoreErrorKind, Timestamp, Version, async_trait,
@@ -61,6 +67,18 @@ pub mod mail {
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
     pub use hapax_sqlite::*;
+}
+
+/// The Redis store and its options.
+#[cfg(feature = "redis")]
+pub mod redis {
+    pub use hapax_redis::*;
+}
+
+/// The PostgreSQL store, its options, and the forms that take a transaction of yours.
+#[cfg(feature = "postgres")]
+pub mod postgres {
+    pub use hapax_postgres::*;
 }
 
 /// For tests of your own code.

@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod examples;
+mod fit;
 mod send;
 mod users;
