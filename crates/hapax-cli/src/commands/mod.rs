@@ -3,6 +3,7 @@
 mod bench;
 mod codes;
 mod completions;
+mod doctor;
 pub(crate) mod keys;
 mod mail;
 mod man;
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     Keys(keys::Keys),
     Mail(mail::Mail),
     Store(store::Store),
+    Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Codes(codes::Codes),
     Completions(completions::Completions),
@@ -42,6 +44,7 @@ impl Command {
             Self::Keys(keys) => block_on(keys.run(context)),
             Self::Mail(mail) => block_on(mail.run(context)),
             Self::Store(store) => block_on(store.run(context)),
+            Self::Doctor(doctor) => block_on(doctor.run(context)),
             Self::Bench(bench) => bench.run(context),
             Self::Codes(codes) => codes.run(context),
             Self::Completions(completions) => completions.run(context),

@@ -11,6 +11,8 @@ mod config;
 #[cfg(unix)]
 mod crowd;
 #[cfg(unix)]
+mod doctor;
+#[cfg(unix)]
 mod guard;
 #[cfg(unix)]
 mod input;

@@ -71,6 +71,8 @@ impl Bench {
         // Whatever is kept under it is nobody else's.
         let namespace = format!("bench-{}", Token::random()?.version());
         let settings = Settings { namespace, store: Some(store), ..context.settings.clone() };
+        #[cfg(unix)]
+        crate::limits::check_open_files()?;
         let runtime = self.runtime()?;
         let answer = runtime.block_on(self.measure(context, &settings, &url));
         runtime.shutdown_background();

@@ -1,0 +1,97 @@
+//! The command on stores that several machines share.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "it/sandbox.rs"]
+mod sandbox;
+
+use hapax_testkit::{
+    missing,
+    redis::{PROGRAM, Redis},
+};
+use libtest_mimic::{Arguments, Completion, Trial};
+use sandbox::Sandbox;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let tests: [(&str, fn()); 5] = [
+        ("redis::once_runs_on_one_machine", once_runs_on_one_machine),
+        ("redis::a_call_on_another_machine_is_in_flight", a_call_on_another_machine_is_in_flight),
+        ("redis::a_mail_is_sent_by_one_machine", a_mail_is_sent_by_one_machine),
+        ("redis::nothing_runs_while_the_server_is_gone", nothing_runs_while_the_server_is_gone),
+        ("redis::doctor_finds_what_would_forget_keys", doctor_finds_what_would_forget_keys),
+    ];
+    let trial = |(name, test): (&str, fn())| {
+        Trial::ignorable_test(name, move || {
+            if let Some(why) = missing(&[PROGRAM]) {
+                return Ok(Completion::ignored_with(why));
+            }
+            test();
+            Ok(Completion::Completed)
+        })
+    };
+    libtest_mimic::run(&Arguments::from_args(), tests.into_iter().map(trial).collect()).exit_code()
+}
+
+fn once_runs_on_one_machine() {
+    let (server, here, there) = (Redis::start(), Sandbox::new(), Sandbox::new());
+    let args = ["once", "report", "--store", &server.url()];
+    for machine in [&here, &there] {
+        assert_eq!(machine.sh(&args, "echo x > ran; echo made").exits(0).stdout, "made\n");
+    }
+    assert!(here.path("ran").exists() && !there.path("ran").exists());
+    let keys = there.hapax(&["keys", "list", "--store", &server.url()]).exits(0).stdout;
+    assert!(keys.contains("report") && keys.contains("done"), "{keys}");
+}
+
+fn a_call_on_another_machine_is_in_flight() {
+    let (server, here, there) = (Redis::start(), Sandbox::new(), Sandbox::new());
+    let args = ["once", "report", "--store", &server.url()];
+    let script = "echo x > begun; while [ ! -e go ]; do sleep 0.02; done; echo made";
+    let first = here.begin(&args, script);
+    there.sh(&args, script).exits(75);
+    here.write("go", "");
+    first.end().exits(0);
+    assert_eq!(there.sh(&args, script).exits(0).stdout, "made\n");
+    assert!(!there.path("begun").exists());
+}
+
+fn a_mail_is_sent_by_one_machine() {
+    let (server, here, there) = (Redis::start(), Sandbox::new(), Sandbox::new());
+    let line =
+        r#"{"from":"a@example.com","to":"b@example.com","subject":"s","text":"x","idempotency_key":"m"}"#;
+    for (machine, outcome) in [(&here, "sent 1, replayed 0"), (&there, "sent 0, replayed 1")] {
+        machine.write("a.jsonl", line);
+        let args = ["mail", "send", "a.jsonl", "--via", "stub:", "--store", &server.url()];
+        machine.hapax(&args).exits(0).says(outcome);
+    }
+}
+
+fn nothing_runs_while_the_server_is_gone() {
+    let (mut server, machine) = (Redis::start(), Sandbox::new());
+    let url = format!("{}?timeout=300ms", server.url());
+    let args = ["once", "report", "--store", &url];
+    server.stop();
+    machine.sh(&args, "echo x > ran").exits(69).says("store.unavailable");
+    assert!(!machine.path("ran").exists());
+    server.start_again();
+    machine.sh(&args, "echo x > ran").exits(0);
+    assert!(machine.path("ran").exists());
+}
+
+fn doctor_finds_what_would_forget_keys() {
+    let sound = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let machine = Sandbox::new();
+    let look = |server: &Redis| machine.hapax(&["doctor", "--json", "--store", &server.url()]);
+    let object = look(&sound).exits(0).json();
+    assert_eq!(object["findings"], serde_json::json!([]), "{object}");
+    assert_eq!(object["clock_ahead_ms"], 0, "{object}");
+    assert!(object["facts"]["version"].as_str().unwrap().starts_with("Redis "), "{object}");
+
+    let forgetful = Redis::with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let object = look(&forgetful).exits(1).json();
+    assert_eq!((&object["severity"], &object["findings"][0]["check"]), (&"error".into(), &"eviction".into()));
+    let text = machine.hapax(&["doctor", "--store", &forgetful.url()]).exits(1).stdout;
+    assert!(text.contains("error: eviction") && text.contains("noeviction"), "{text}");
+}
