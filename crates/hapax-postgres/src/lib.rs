@@ -26,6 +26,7 @@
 mod answer;
 mod batch;
 mod call;
+mod doctor;
 mod driver;
 mod error;
 mod idempotency;
