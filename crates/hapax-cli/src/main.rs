@@ -30,10 +30,17 @@ mod size;
 mod store;
 mod text;
 
-use crate::{args::Cli, commands::Context, config::Settings, exit::Exit, failure::Failure, output::Output};
-use clap::{CommandFactory, FromArgMatches, error::ErrorKind};
+use crate::{
+    args::{Cli, Global},
+    commands::{Command, Context},
+    config::Settings,
+    exit::Exit,
+    failure::Failure,
+    output::Output,
+};
+use clap::{Args, CommandFactory, FromArgMatches, error::ErrorKind};
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fmt::Display,
     panic::{self, UnwindSafe},
     process::ExitCode,
@@ -82,7 +89,12 @@ fn fail(failure: &Failure, output: &Output) -> Exit {
 
 /// The command line, or how to end without one: help and version are answers, all else is usage.
 fn parse() -> Result<Cli, Exit> {
-    let parsed = Cli::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let args: Vec<_> = std::env::args_os().collect();
+    if let Some(cli) = quick(args.iter().cloned()) {
+        return Ok(cli);
+    }
+    let parsed =
+        Cli::command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
     parsed.map_err(|error| {
         let text = error.render();
         if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
@@ -103,6 +115,26 @@ fn parse() -> Result<Cli, Exit> {
     })
 }
 
+/// A command line of `once`, if nothing is wrong with it. It is called most, and most often to do nothing: to describe the
+/// flags of all other commands takes longer than to read its own. Whatever is wrong is left to be said by the whole.
+#[cfg(unix)]
+fn quick(args: impl Iterator<Item = OsString> + Clone) -> Option<Cli> {
+    fn alone<T: Args>(name: &'static str, _: fn(T) -> Command) -> clap::Command {
+        Global::augment_args(clap::Command::new("hapax"))
+            .subcommand(T::augment_args(clap::Command::new(name)))
+    }
+    if args.clone().nth(1)? != "once" {
+        return None;
+    }
+    let matches = alone("once", Command::Once).try_get_matches_from(args).ok()?;
+    Cli::from_arg_matches(&matches).ok()
+}
+
+#[cfg(not(unix))]
+fn quick(_: impl Iterator<Item = OsString>) -> Option<Cli> {
+    None
+}
+
 /// Whether a command to run may have been given without the `--` in front.
 fn forgot_dashes() -> bool {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
@@ -120,6 +152,26 @@ fn wants_json() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_command_line_of_once_is_read_alone_as_in_the_whole() {
+        let args = |line: &'static str| line.split(' ').map(OsString::from);
+        for line in [
+            "hapax once k -- true",
+            "hapax once k --lease 5s --wait 2m --json -q --store sqlite:x --namespace a -- sh -c x",
+            "hapax once --key-file f --config c --unknown-exit 3,4 --every 1d --no-record -- a --flag",
+        ] {
+            let whole = Cli::command().try_get_matches_from(args(line)).unwrap();
+            let whole = Cli::from_arg_matches(&whole).unwrap();
+            assert_eq!(format!("{:?}", quick(args(line)).unwrap()), format!("{whole:?}"));
+        }
+        for line in
+            ["hapax once k", "hapax once --help", "hapax once k --what -- a", "hapax keys list", "hapax"]
+        {
+            assert!(quick(args(line)).is_none(), "{line}");
+        }
+    }
 
     #[test]
     fn a_panic_ends_as_a_bug_with_its_message() {

@@ -8,6 +8,7 @@ mod sandbox;
 
 use hapax_testkit::{
     missing,
+    postgres::{self, SharedPostgres},
     redis::{PROGRAM, Redis},
 };
 use libtest_mimic::{Arguments, Completion, Trial};
@@ -15,16 +16,18 @@ use sandbox::Sandbox;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&'static str, fn()); 6] = [
+        ("postgres::once_runs_on_one_machine", once_runs_on_one_machine_by_postgres),
         ("redis::once_runs_on_one_machine", once_runs_on_one_machine),
         ("redis::a_call_on_another_machine_is_in_flight", a_call_on_another_machine_is_in_flight),
         ("redis::a_mail_is_sent_by_one_machine", a_mail_is_sent_by_one_machine),
         ("redis::nothing_runs_while_the_server_is_gone", nothing_runs_while_the_server_is_gone),
         ("redis::doctor_finds_what_would_forget_keys", doctor_finds_what_would_forget_keys),
     ];
-    let trial = |(name, test): (&str, fn())| {
+    let trial = |(name, test): (&'static str, fn())| {
         Trial::ignorable_test(name, move || {
-            if let Some(why) = missing(&[PROGRAM]) {
+            let why = if name.starts_with("redis") { missing(&[PROGRAM]) } else { postgres::missing() };
+            if let Some(why) = why {
                 return Ok(Completion::ignored_with(why));
             }
             test();
@@ -35,13 +38,33 @@ fn main() -> ExitCode {
 }
 
 fn once_runs_on_one_machine() {
-    let (server, here, there) = (Redis::start(), Sandbox::new(), Sandbox::new());
-    let args = ["once", "report", "--store", &server.url()];
+    let server = Redis::start();
+    runs_on_one_machine(&server.url());
+}
+
+fn once_runs_on_one_machine_by_postgres() {
+    let server = SharedPostgres::join();
+    // Others use the server, too.
+    let url = format!("{}?schema=once_{}", server.url(), std::process::id());
+    runs_on_one_machine(&url);
+    // The server of the tests does not sync.
+    let object = Sandbox::new().hapax(&["doctor", "--json", "--store", &url]).exits(1).json();
+    assert_eq!(
+        (&object["severity"], &object["findings"][0]["check"]),
+        (&"error".into(), &"persistence".into())
+    );
+    assert!(object["facts"]["version"].as_str().unwrap().starts_with("PostgreSQL "), "{object}");
+    assert_eq!(object["clock_ahead_ms"], 0, "{object}");
+}
+
+fn runs_on_one_machine(url: &str) {
+    let (here, there) = (Sandbox::new(), Sandbox::new());
+    let args = ["once", "report", "--store", url];
     for machine in [&here, &there] {
         assert_eq!(machine.sh(&args, "echo x > ran; echo made").exits(0).stdout, "made\n");
     }
     assert!(here.path("ran").exists() && !there.path("ran").exists());
-    let keys = there.hapax(&["keys", "list", "--store", &server.url()]).exits(0).stdout;
+    let keys = there.hapax(&["keys", "list", "--store", url]).exits(0).stdout;
     assert!(keys.contains("report") && keys.contains("done"), "{keys}");
 }
 

@@ -6,17 +6,20 @@
 //!            lease: orders, good-bye
 //!   hapax ─────────────────────────── guard (`hapax __guard GROUP`)    in a group of its own
 //!     │  └────────────────────────┐
-//!     │ gate: stdio, then the     │
-//!     │ error of `exec`, if any   │ stdout, stderr: pipes, unless handed through
+//!     │ gate: stdio and late      │
+//!     │ variables, then the error │
+//!     │ of `exec`, if any         │ stdout, stderr: pipes, unless handed through
 //!   CMD ──────────────────────────┘                                    leads a group of its own
 //!   (`hapax __exec CMD ARG…` until the gate opens, then CMD by `exec`)
 //! ```
 //!
 //! CMD and the guard are both children of hapax. CMD starts as `hapax __exec`, which waits at the *gate*, a socket: so
-//! its process group exists, is guarded and has the terminal before the first instruction of CMD runs. The guard is
-//! a dead man's switch and nothing else: it knows the group and the deadline, and ends the group when the other end of its
-//! socket is closed without a good-bye or when no new deadline arrives in time. hapax waits for CMD itself, passes
-//! signals on itself, and leaves only the *ending* of a group to the guard, so that there is one place that does it.
+//! its process group exists, is guarded and has the terminal before the first instruction of CMD runs. Both may start before
+//! there is a lease, or anyone knows whether CMD is to run ([`Prepared`]): the gate opens when the guard has said that it
+//! knows the deadline. The guard is a dead man's switch and nothing else: it knows the group and the deadline, and ends the
+//! group when the other end of its socket is closed without a good-bye or when no new deadline arrives in time. hapax waits
+//! for CMD itself, passes signals on itself, and leaves only the *ending* of a group to the guard, so that there is one
+//! place that does it.
 //!
 //! Both sockets close on `exec` and each end has one holder, so that a closed end means a dead process (or, at the
 //! gate, that CMD has begun).
@@ -40,15 +43,19 @@
 //!
 //! | when | SIGKILL | SIGSTOP |
 //! |---|---|---|
-//! | hapax, `__exec` started and no guard yet | the gate closes, `__exec` exits, CMD never began | nothing began; the guard, started late, first looks at the deadline |
+//! | hapax, `__exec` started and no guard yet | the gate closes, `__exec` exits, CMD never began | nothing began; hapax, continued, goes on where it was, and looks at the deadline before it sends it |
+//! | hapax, guard started and no deadline sent | as above; the guard kills `__exec` | as above; a deadline that has passed meanwhile makes the guard end `__exec` instead of saying that it is ready |
 //! | hapax, guard ready, gate not open | as above; the guard finds the group gone | the guard ends `__exec` at the deadline; hapax, continued, finds the gate closed: nothing was run |
 //! | hapax, CMD running | the guard's socket closes: the group is ended | no deadline arrives: the group is ended; hapax, continued, learns that it was |
 //! | guard | hapax sees its socket close and starts another with the same deadline; after three, or if none can be started, it kills the group | nothing, as long as hapax lives: it kills the group itself one second after the kill time |
+//! | `__exec` or the guard, no deadline sent | hapax starts another when the lease is there | the gate stays shut until the guard answers, and after ten seconds another is started; `__exec` is continued |
 //! | CMD | hapax is told, like any parent | hapax gives up the terminal and stops itself (see `terminal`); not for jobs of a worker |
 //!
 //! A group number stays reserved while its leader is not waited for, and hapax says good-bye to the guard *before* it waits.
 //! So neither ever signals a group that is not CMD's: if hapax dies, the guard acts at once and then looks every 20 ms
 //! whether the group still exists.
+//!
+//! What was started and is not needed is killed and waited for before hapax ends, so nothing is left to whoever adopts it.
 //!
 //! Outside of this: hapax *and* guard killed together; what leaves the process group; what runs under another user.
 //!
@@ -63,7 +70,9 @@
 mod boot;
 mod exec;
 mod guard;
+mod helper;
 mod output;
+mod prepared;
 mod run;
 mod signals;
 mod terminal;
@@ -71,7 +80,7 @@ mod watcher;
 
 pub(crate) use boot::now_ms;
 pub(crate) use output::{Copied, Recorded};
-pub(crate) use run::run;
+pub(crate) use prepared::Prepared;
 pub(crate) use signals::{catch, ignored};
 
 use bytes::Bytes;
@@ -82,6 +91,7 @@ use std::{
     process::{Command, ExitCode},
     time::Duration,
 };
+use tokio::sync::watch;
 
 /// What to run, and how.
 #[derive(Clone, Debug)]
@@ -230,6 +240,11 @@ pub(crate) enum EndedBy {
     Timeout,
     /// The lease was lost, or not renewed in time.
     LeaseLost,
+}
+
+/// Runs a program whose lease is held already. As [`Prepared::run`].
+pub(crate) async fn run(spec: Spec, lease: watch::Receiver<LeaseState>) -> Result<Ended, NotStarted> {
+    Prepared::start(spec)?.run(&[], lease).await
 }
 
 /// Runs the hidden subcommand that the arguments of this process name, if they name one. Comes first in `main`: a

@@ -130,7 +130,7 @@ fn stream(
         Output::Record { limit } => (limit, false),
     };
     let (from, theirs) = pipe()?;
-    let (writer, copied) = match copy.then(|| writer(ours, name)).transpose()? {
+    let (writer, copied) = match copy.then(|| Writer::new(ours, name)).transpose()? {
         Some((writer, copied)) => (Some(writer), Some(copied)),
         None => (None, None),
     };
@@ -146,7 +146,7 @@ async fn feed(mut to: Sender, bytes: Bytes) {
 /// Reads a stream to its end: records, and hands on to the writer.
 fn record(
     from: PipeReader,
-    mut to: Option<mpsc::Sender<Vec<u8>>>,
+    mut to: Option<Writer>,
     limit: usize,
     ended: CancellationToken,
 ) -> io::Result<oneshot::Receiver<Recorded>> {
@@ -164,7 +164,7 @@ fn record(
                 read = from.read_buf(&mut chunk) => if !matches!(read, Ok(1..)) { break },
             }
             kept.push(&chunk, limit);
-            let Some(writer) = &to else { continue };
+            let Some(writer) = to.as_mut().and_then(Writer::chunks) else { continue };
             let open = tokio::select! {
                 biased;
                 room = writer.reserve() => room.map(|room| room.send(chunk)).is_ok(),
@@ -190,8 +190,8 @@ fn record(
         }
         drop(from);
         let _ = done.send(kept);
-        if let Some(writer) = to
-            && !rest.is_empty()
+        if !rest.is_empty()
+            && let Some(writer) = to.as_mut().and_then(Writer::chunks)
         {
             let _ = writer.send(rest).await;
         }
@@ -199,28 +199,52 @@ fn record(
     Ok(recorded)
 }
 
-/// A thread that writes to one of our own streams. A thread, since the write may block for ever, and since it blocks a
-/// signal: it writes to a terminal whose foreground CMD has.
-fn writer(
-    to: BorrowedFd<'_>,
+/// Writes to one of our own streams. In a thread, since the write may block for ever, and since it blocks a signal: it
+/// writes to a terminal whose foreground CMD has. The thread starts with the first chunk: much of what is run says nothing.
+struct Writer {
     name: &'static str,
-) -> io::Result<(mpsc::Sender<Vec<u8>>, oneshot::Receiver<()>)> {
-    let to = to.try_clone_to_owned()?;
-    let (sender, mut chunks) = mpsc::channel::<Vec<u8>>(1);
-    let (done, copied) = oneshot::channel();
-    thread::Builder::new().name(name.into()).spawn(move || {
-        let _done: oneshot::Sender<()> = done;
-        let _ = terminal::mask_ttou();
-        while let Some(chunk) = chunks.blocking_recv() {
-            if let Err(error) = write_all(&to, &chunk) {
-                if error != Errno::PIPE {
-                    tracing::warn!(%error, "{name} of the command can no longer be copied; it goes on");
-                }
-                return;
+    idle: Option<(OwnedFd, oneshot::Sender<()>)>,
+    chunks: Option<mpsc::Sender<Vec<u8>>>,
+}
+
+impl Writer {
+    fn new(to: BorrowedFd<'_>, name: &'static str) -> io::Result<(Self, oneshot::Receiver<()>)> {
+        let (done, copied) = oneshot::channel();
+        Ok((Self { name, idle: Some((to.try_clone_to_owned()?, done)), chunks: None }, copied))
+    }
+
+    /// Where chunks go. `None`: there can be no thread, and nothing is copied.
+    fn chunks(&mut self) -> Option<&mpsc::Sender<Vec<u8>>> {
+        if let Some((to, done)) = self.idle.take() {
+            let (sender, chunks) = mpsc::channel(1);
+            let name = self.name;
+            let spawned = thread::Builder::new().name(name.into()).spawn(move || {
+                let _done: oneshot::Sender<()> = done;
+                copy(chunks, &to, name);
+            });
+            match spawned {
+                Ok(_) => self.chunks = Some(sender),
+                Err(error) => not_copied(name, &error),
             }
         }
-    })?;
-    Ok((sender, copied))
+        self.chunks.as_ref()
+    }
+}
+
+fn copy(mut chunks: mpsc::Receiver<Vec<u8>>, to: &OwnedFd, name: &str) {
+    let _ = terminal::mask_ttou();
+    while let Some(chunk) = chunks.blocking_recv() {
+        if let Err(error) = write_all(to, &chunk) {
+            if error != Errno::PIPE {
+                not_copied(name, &error.into());
+            }
+            return;
+        }
+    }
+}
+
+fn not_copied(name: &str, error: &io::Error) {
+    tracing::warn!(%error, "{name} of the command can no longer be copied; it goes on");
 }
 
 fn write_all(to: &OwnedFd, mut chunk: &[u8]) -> Result<(), Errno> {

@@ -1,33 +1,18 @@
 //! From the start of CMD to its end.
 
 use super::{
-    Ended, EndedBy, Exit, Input, LeaseState, NotStarted, Spec, boot, exec,
+    Ended, EndedBy, Exit, LeaseState, NotStarted, boot,
+    exec::Variable,
     guard::Order,
-    hapax,
-    output::Streams,
+    helper::Helper,
+    prepared::{Begun, Prepared, not_started},
     signals::Signals,
     terminal::{self, Terminal},
     watcher::{Event, Watcher},
 };
-use rustix::{
-    io::Errno,
-    process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid},
-};
-use std::{
-    ffi::OsStr,
-    io,
-    os::{
-        fd::OwnedFd,
-        unix::{ffi::OsStrExt, net::UnixStream as Pair, process::ExitStatusExt},
-    },
-    path::Path,
-    process::{ExitStatus, Stdio},
-    time::Duration,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid};
+use std::{os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 use tokio::{
-    io::AsyncReadExt,
-    net::UnixStream,
-    process,
     sync::watch,
     time::{Instant, sleep, sleep_until, timeout},
 };
@@ -38,29 +23,45 @@ const GRACE: Duration = Duration::from_secs(5);
 const GUARD_IS_LATE: Duration = Duration::from_secs(1);
 /// At most so many guards in a row, where they are killed.
 const GUARDS: u32 = 3;
-/// CMD begins within this time after it may, if nothing stops it.
-const GATE: Duration = Duration::from_millis(200);
 /// A stop of this process begins within this time, if at all.
 const STOP_BEGINS: Duration = Duration::from_secs(2);
 
-/// Runs a program, for as long as the lease is held.
-///
-/// The program has ended when this returns. If the future is dropped before, the guard ends it, as if this process had
-/// died.
-pub(crate) async fn run(spec: Spec, lease: watch::Receiver<LeaseState>) -> Result<Ended, NotStarted> {
-    let name = spec.program.clone();
-    let limit = spec.timeout;
-    let (mut running, streams) = start(spec, lease).await.map_err(|failed| not_started(&name, &failed))?;
-    let exit = running.until_end(limit).await;
-    running.terminal.take_back();
-    let (stdout, stderr, copied) = streams.finish().await;
-    Ok(Ended { exit, by: running.ended_by, passed_on: running.passed_on, stdout, stderr, copied })
+impl Prepared {
+    /// Runs the program, for as long as the lease is held, with variables that were not known before.
+    ///
+    /// It has ended when this returns. If the future is dropped before, the guard ends it, as if this process had died.
+    pub(crate) async fn run(
+        self,
+        env: &[Variable],
+        mut lease: watch::Receiver<LeaseState>,
+    ) -> Result<Ended, NotStarted> {
+        let (name, limit, foreground) = (self.spec.program.clone(), self.spec.timeout, self.spec.foreground);
+        let begun = self.begin(env, &mut lease).await.map_err(|failed| not_started(&name, &failed))?;
+        let Begun { process, guard, streams, signals, terminal } = begun;
+        let mut running = Running {
+            group: process.pid(),
+            process,
+            guard,
+            guards: 1,
+            lease,
+            signals,
+            foreground,
+            terminal,
+            passed_on: None,
+            ended_by: None,
+            kill_at: None,
+        };
+        let exit = running.until_end(limit).await;
+        running.terminal.take_back();
+        let (stdout, stderr, copied) = streams.finish().await;
+        Ok(Ended { exit, by: running.ended_by, passed_on: running.passed_on, stdout, stderr, copied })
+    }
 }
 
 /// A program that runs.
 struct Running {
     /// The leader of the group. Waited for only after the good-bye to the guard.
-    process: process::Child,
+    process: Helper,
     group: Pid,
     guard: Watcher,
     guards: u32,
@@ -72,73 +73,6 @@ struct Running {
     ended_by: Option<EndedBy>,
     /// Set when the group is being ended: it is gone by then, or we kill it ourselves.
     kill_at: Option<Instant>,
-}
-
-/// Why a program did not begin.
-enum Failed {
-    LeasePassed,
-    Io(io::Error),
-}
-
-impl From<io::Error> for Failed {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-async fn start(spec: Spec, mut lease: watch::Receiver<LeaseState>) -> Result<(Running, Streams), Failed> {
-    // Before anything is started, so that no end and no signal is missed.
-    let signals = Signals::listen(spec.foreground)?;
-    let mut terminal = Terminal::new(spec.foreground && matches!(spec.stdin, Input::Inherit));
-    let (streams, stdio) = Streams::open(spec.stdin, spec.output)?;
-    let (gate, theirs) = Pair::pair()?;
-
-    let mut command = process::Command::from(hapax(exec::SUBCOMMAND)?);
-    command.arg(spec.program).args(spec.args).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
-    command.envs(spec.env.into_iter().filter(|(_, value)| !value.as_bytes().contains(&0)));
-    let process = command.spawn()?;
-    // It holds a copy of their end, which would hide that CMD has begun.
-    drop(command);
-    let group = process.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let group = group.ok_or_else(|| io::Error::other("the command has no process id"))?;
-
-    let state = *lease.borrow_and_update();
-    if state.is_over() {
-        return Err(Failed::LeasePassed);
-    }
-    // The guard ends what waits at the gate, too: where this process was frozen, it has. Then the gate is closed.
-    let passed = |error| if lease.borrow().is_over() { Failed::LeasePassed } else { Failed::Io(error) };
-    let guard = Watcher::start(group, state).await.map_err(passed)?;
-    terminal.give(group);
-    exec::open(&gate, &stdio).map_err(passed)?;
-    drop(stdio);
-
-    gate.set_nonblocking(true)?;
-    let (mut gate, mut answer) = (UnixStream::from_std(gate)?, Vec::new());
-    while let Err(_late) = timeout(GATE, gate.read_to_end(&mut answer)).await {
-        // A key that stops the job came before CMD did. It is lost.
-        let _ = kill_process_group(group, Signal::CONT);
-    }
-    if let Some(error) = exec::error(&answer) {
-        guard.tell(Order::Bye);
-        return Err(error.into());
-    }
-    let foreground = spec.foreground;
-    let (passed_on, ended_by, kill_at) = (None, None, None);
-    let running = Running {
-        process,
-        group,
-        guard,
-        guards: 1,
-        lease,
-        signals,
-        foreground,
-        terminal,
-        passed_on,
-        ended_by,
-        kill_at,
-    };
-    Ok((running, streams))
 }
 
 impl Running {
@@ -236,15 +170,17 @@ impl Running {
         if event != Event::Gone || self.ended_by.is_some() {
             return;
         }
-        let lease = *self.lease.borrow();
-        if self.guards < GUARDS
-            && let Ok(guard) = Watcher::start(self.group, lease).await
-        {
-            (self.guard, self.guards) = (guard, self.guards + 1);
-        } else {
-            tracing::warn!("the guard of the command was killed, so the command is killed too");
-            self.kill();
+        while self.guards < GUARDS {
+            self.guards += 1;
+            let lease = *self.lease.borrow();
+            // One that is killed before it watches counts, too.
+            if let Ok(guard) = Watcher::start(self.group, lease).await {
+                self.guard = guard;
+                return;
+            }
         }
+        tracing::warn!("the guard of the command was killed, so the command is killed too");
+        self.kill();
     }
 
     fn note(&mut self, event: Event) {
@@ -301,27 +237,4 @@ fn exit_of(status: ExitStatus) -> Exit {
         (Some(code), _) => Exit::Code(u8::try_from(code).unwrap_or(u8::MAX)),
         (None, signal) => Exit::Signal(signal.unwrap_or(Signal::KILL.as_raw())),
     }
-}
-
-/// The words and the codes that shells use.
-fn not_started(program: &OsStr, failed: &Failed) -> NotStarted {
-    let path = Path::new(program);
-    let Failed::Io(error) = failed else {
-        let reason = format!("the lease was over before {} could begin", path.display());
-        return NotStarted { code: 126, lease_passed: true, reason };
-    };
-    let there = program.as_bytes().contains(&b'/') && path.exists();
-    let reason = match error.kind() {
-        io::ErrorKind::NotFound if there => "its interpreter was not found".into(),
-        io::ErrorKind::NotFound => "command not found".into(),
-        io::ErrorKind::PermissionDenied if path.is_dir() => "is a directory".into(),
-        _ if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
-            "exec format error: it is no program of this system and has no `#!` line: add one, such as `#!/bin/sh`, or \
-             run its interpreter"
-                .into()
-        }
-        _ => error.to_string(),
-    };
-    let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-    NotStarted { code, lease_passed: false, reason: format!("{}: {reason}", path.display()) }
 }

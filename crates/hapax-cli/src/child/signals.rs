@@ -1,7 +1,7 @@
 //! The signals that a process which runs another one has to hear.
 
 use rustix::process::Signal;
-use std::{future::poll_fn, io, task::Poll};
+use std::{future::poll_fn, io, sync::OnceLock, task::Poll};
 use tokio::signal::unix::{self, SignalKind};
 
 /// Passed on to CMD, as often as they come.
@@ -77,9 +77,15 @@ impl Ignored {
     }
 }
 
-/// Reads which they are.
+/// Which they are. They are read once: nothing here ignores another later.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn ignored() -> Ignored {
+    static IGNORED: OnceLock<Ignored> = OnceLock::new();
+    *IGNORED.get_or_init(read)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn read() -> Ignored {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     Ignored(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0))

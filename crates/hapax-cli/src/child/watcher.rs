@@ -4,6 +4,7 @@ use super::{
     LeaseState,
     guard::{ENDING, Order, READY, SUBCOMMAND},
     hapax,
+    helper::Helper,
 };
 use rustix::process::Pid;
 use std::{
@@ -19,9 +20,9 @@ const START: Duration = Duration::from_secs(10);
 
 /// A guard that watches.
 pub(super) struct Watcher {
+    /// Dropped before the channel, whose end means something to it. Waited for by the runtime where it stays.
+    guard: Helper,
     channel: UnixStream,
-    /// Waited for by the runtime when it has gone; dropping it does not kill it.
-    _guard: process::Child,
     gone: bool,
 }
 
@@ -37,28 +38,46 @@ pub(super) enum Event {
 }
 
 impl Watcher {
-    /// Starts a guard for a group and returns when it watches.
-    pub(super) async fn start(group: Pid, lease: LeaseState) -> io::Result<Self> {
+    /// Starts a guard for a group, which is told the deadline later if it is not known yet.
+    pub(super) fn spawn(group: Pid, lease: Option<LeaseState>) -> io::Result<Self> {
         let (ours, theirs) = Pair::pair()?;
         ours.set_nonblocking(true)?;
-        // The first order is there before the guard is: it cannot wait for one that never comes.
-        rustix::io::write(&ours, deadline(lease).to_string().as_bytes())?;
+        if let Some(lease) = lease {
+            // The first order is there before the guard is: it cannot wait for one that never comes.
+            rustix::io::write(&ours, deadline(lease).to_string().as_bytes())?;
+        }
         let mut command = process::Command::from(hapax(SUBCOMMAND)?);
         command
             .arg(group.to_string())
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let guard = command.spawn()?;
-        // It holds a copy of their end, which would hide that the guard is gone.
-        drop(command);
-        let mut watcher = Self { channel: UnixStream::from_std(ours)?, _guard: guard, gone: false };
-        match tokio::time::timeout(START, watcher.event()).await {
-            Ok(Event::Ready) => Ok(watcher),
+        // The command is dropped with it: it holds a copy of their end, which would hide that the guard is gone.
+        let guard = Helper::spawn(command)?;
+        Ok(Self { guard, channel: UnixStream::from_std(ours)?, gone: false })
+    }
+
+    /// Starts a guard for a group that runs, and returns when it watches.
+    pub(super) async fn start(group: Pid, lease: LeaseState) -> io::Result<Self> {
+        let mut watcher = Self::spawn(group, Some(lease))?;
+        watcher.stays();
+        watcher.watches().await?;
+        Ok(watcher)
+    }
+
+    /// Waits until it knows the first deadline.
+    pub(super) async fn watches(&mut self) -> io::Result<()> {
+        match tokio::time::timeout(START, self.event()).await {
+            Ok(Event::Ready) => Ok(()),
             Ok(Event::Ending) => Err(io::Error::other("the lease has passed")),
             Ok(Event::Gone) => Err(io::Error::other("the guard did not start")),
             Err(_) => Err(io::Error::other("the guard did not start in time")),
         }
+    }
+
+    /// From here on it outlives us, to end what we leave behind.
+    pub(super) fn stays(&mut self) {
+        self.guard.stays();
     }
 
     /// Never blocks: a guard that does not read is frozen, and the caller has a plan for that.

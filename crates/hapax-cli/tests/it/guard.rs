@@ -2,12 +2,14 @@
 //!
 //! | module | what happens |
 //! |---|---|
+//! | `early` | it ends before it is known whether the command runs |
 //! | `ends` | the command leaves children behind, writes much, loses its shell, loses its guard |
 //! | `signals` | hapax is signalled |
 //! | `jobs` | the command has a terminal |
 //! | `owners` | hapax itself is killed or frozen |
 #![cfg(target_os = "linux")]
 
+mod early;
 mod ends;
 mod jobs;
 mod owners;

@@ -142,8 +142,11 @@ fn wrong_urls_say_what_is_right() {
     once("");
     once("mysql://ada:secret@h/db").says("sqlite:");
     once("foo:x").says("`foo:`").says("store.config");
-    once("redis://h").says("`redis:`");
-    for url in ["shop.db", "foo:x", "redis://h", "sqlite:a.db?synchronus=normal", "sqlite:"] {
+    once("mongodb://h").says("`mongodb:`");
+    once("redis://h?prefx=a").says("did you mean `prefix`?");
+    once("redis://h?timeout=5").says("5s");
+    once("postgres://h/d?prepard=on").says("did you mean `prepared`?");
+    for url in ["shop.db", "foo:x", "redis://h?prefx=a", "sqlite:a.db?synchronus=normal", "sqlite:"] {
         for args in [&["keys", "list"][..], &["keys", "get", "k"], &["keys", "prune"], &["store", "upgrade"]]
         {
             let ran = sandbox.hapax(&[&["--store", url, "--json"], args].concat()).exits(2);

@@ -19,7 +19,7 @@ use self::{
 use super::Context;
 use crate::{
     args::KeyArg,
-    child::{self, Ended, Input, LeaseState, Output as Recording, Spec},
+    child::{Ended, Input, LeaseState, Output as Recording, Prepared, Spec},
     duration,
     exit::Exit,
     failure::Failure,
@@ -31,6 +31,7 @@ use crate::{
     text,
 };
 use clap::Args;
+use futures_util::FutureExt;
 use hapax::{
     Clock, Hapax, IdempotencyError,
     core::{SystemClock, idempotency::Receipt},
@@ -38,6 +39,7 @@ use hapax::{
 };
 use std::{
     ffi::OsString,
+    pin::pin,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -152,17 +154,50 @@ async fn call(plan: &Plan, context: &Context) -> Result<Report, Failure> {
     let mut interrupts = Interrupts::listen().map_err(|error| {
         Failure::new(Exit::Bug, "command.internal", format!("signals cannot be heard: {error}"))
     })?;
-    let opened = tokio::select! {
+    let (opened, prepared) = tokio::select! {
         biased;
         signal = interrupts.next() => return Ok(Report::interrupted(signal)),
-        opened = crate::store::open(&context.settings, Sharing::Needed) => opened,
+        opened = open(plan, context) => opened,
     };
     match opened {
-        Ok(hapax) => Ok(Call { plan, context, hapax: &hapax, interrupts }.run().await),
+        Ok(hapax) => Ok(Call { plan, context, hapax: &hapax, interrupts, prepared }.run().await),
         // A wrong URL is usage, whatever was to be run.
         Err(failure) if failure.exit == Exit::Usage => Err(failure),
         Err(failure) => Ok(Report::refused(Outcome::StoreFailed, failure)),
     }
+}
+
+/// Opens the store. That takes another thread, or a server: meanwhile this one starts what becomes the command, if it is to
+/// run. A call that may wait long for another does not have a process wait with it.
+async fn open(plan: &Plan, context: &Context) -> (Result<Hapax, Failure>, Option<Prepared>) {
+    let mut opening = pin!(crate::store::open(&context.settings, Sharing::Needed));
+    let opened = opening.as_mut().now_or_never();
+    if let Some(Err(failure)) = opened {
+        return (Err(failure), None);
+    }
+    // What is wrong here is of interest to those calls only that run the command: they try again, and say it.
+    let prepared = plan.terms.wait.is_none().then(|| Prepared::start(spec(plan, context)).ok()).flatten();
+    let opened = match opened {
+        Some(opened) => opened,
+        None => opening.await,
+    };
+    (opened, prepared)
+}
+
+/// Reserves the key. An answer that takes time is hardly ever one of an earlier call: meanwhile the guard starts.
+async fn reserve(
+    hapax: &Hapax,
+    plan: &Plan,
+    prepared: &mut Option<Prepared>,
+) -> Result<Begun, IdempotencyError> {
+    let mut reserving = pin!(hapax.keeper().reserve(&plan.name, plan.fingerprint, &plan.terms));
+    if let Some(begun) = reserving.as_mut().now_or_never() {
+        return begun;
+    }
+    if let Some(prepared) = prepared {
+        prepared.guard();
+    }
+    reserving.await
 }
 
 /// One call, with its store.
@@ -171,6 +206,7 @@ struct Call<'a> {
     context: &'a Context,
     hapax: &'a Hapax,
     interrupts: Interrupts,
+    prepared: Option<Prepared>,
 }
 
 impl Call<'_> {
@@ -178,7 +214,7 @@ impl Call<'_> {
         let plan = self.plan;
         let begun = tokio::select! {
             biased;
-            begun = self.hapax.keeper().reserve(&plan.name, plan.fingerprint, &plan.terms) => begun,
+            begun = reserve(self.hapax, plan, &mut self.prepared) => begun,
             signal = self.interrupts.next() => return self.interrupted(signal).await,
         };
         match begun {
@@ -209,7 +245,16 @@ impl Call<'_> {
         let (lease, _follower) = follow(&reservation);
         let clock = Arc::clone(self.hapax.keeper().clock());
         let started = clock.boot();
-        let ended = child::run(self.spec(&reservation), lease).await;
+        let until = clock.read().wall_of(reservation.lease().watch().borrow().deadline);
+        let until = [("HAPAX_LEASE_UNTIL".into(), text::time(until).unwrap_or_default().into())];
+        let prepared = match self.prepared.take() {
+            Some(prepared) => Ok(prepared),
+            None => Prepared::start(spec(self.plan, self.context)),
+        };
+        let ended = match prepared {
+            Ok(prepared) => prepared.run(&until, lease).await,
+            Err(not_started) => Err(not_started),
+        };
         let took = clock.boot().since(started);
         // Those that came meanwhile were passed on.
         self.interrupts.forget();
@@ -221,30 +266,6 @@ impl Call<'_> {
                 self.finish(rest, std::future::ready(())).await;
                 Report::not_started(&not_started)
             }
-        }
-    }
-
-    fn spec(&self, reservation: &Reservation) -> Spec {
-        let plan = self.plan;
-        let deadline = reservation.lease().watch().borrow().deadline;
-        let until = self.hapax.keeper().clock().read().wall_of(deadline);
-        let env = [
-            ("HAPAX_KEY", plan.key.clone()),
-            ("HAPAX_NAMESPACE", self.context.settings.namespace.clone()),
-            ("HAPAX_LEASE_UNTIL", text::time(until).unwrap_or_default()),
-        ];
-        Spec {
-            program: plan.program.clone(),
-            args: plan.args.clone(),
-            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            stdin: Input::Inherit,
-            output: match plan.record_limit {
-                None => Recording::Inherit,
-                Some(limit) if self.context.output.json => Recording::Record { limit },
-                Some(limit) => Recording::Copy { limit },
-            },
-            timeout: plan.timeout,
-            foreground: true,
         }
     }
 
@@ -299,8 +320,27 @@ impl Call<'_> {
 
     /// A signal came before the command began.
     async fn interrupted(&mut self, signal: i32) -> Report {
+        self.prepared = None;
         let _ = self.hapax.close().within(Duration::from_secs(5)).await;
         Report::interrupted(signal)
+    }
+}
+
+/// What is known of the command before the key is reserved.
+fn spec(plan: &Plan, context: &Context) -> Spec {
+    let env = [("HAPAX_KEY", &plan.key), ("HAPAX_NAMESPACE", &context.settings.namespace)];
+    Spec {
+        program: plan.program.clone(),
+        args: plan.args.clone(),
+        env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        stdin: Input::Inherit,
+        output: match plan.record_limit {
+            None => Recording::Inherit,
+            Some(limit) if context.output.json => Recording::Record { limit },
+            Some(limit) => Recording::Copy { limit },
+        },
+        timeout: plan.timeout,
+        foreground: true,
     }
 }
 

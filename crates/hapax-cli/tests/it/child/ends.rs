@@ -2,7 +2,7 @@
 
 use super::{
     command, from_now, lease, processes,
-    product::{self, EndedBy, Exit},
+    product::{self, EndedBy, Exit, Prepared},
     run, sh, text, until, within,
 };
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
@@ -69,6 +69,45 @@ async fn environment_is_ours_and_what_was_added() {
     spec.env = vec![("HAPAX_KEY".into(), "a b".into()), ("WITH_NUL".into(), "a\0b".into())];
     let ended = run(spec).await.unwrap();
     assert_eq!(text(&ended.stdout.head), format!("a b||{}", std::env::var("PATH").unwrap()));
+}
+
+#[tokio::test]
+async fn variables_that_come_late_replace_those_of_before_and_may_be_long() {
+    let mut spec = sh("printf '%s|%s|%s|%s' \"$HAPAX_KEY\" \"$WITH_NUL\" \"$PATH\" ${#A}${#B}${#C}");
+    spec.env = vec![("HAPAX_KEY".into(), "before".into())];
+    // Together more than a socket takes at once.
+    let long = || "x".repeat(100_000).into();
+    let late = [
+        ("HAPAX_KEY".into(), "a=b c".into()),
+        ("WITH_NUL".into(), "a\0b".into()),
+        ("A".into(), long()),
+        ("B".into(), long()),
+        ("C".into(), long()),
+    ];
+    let (_renewer, lease) = lease(Duration::from_mins(10));
+    let ended = within(Prepared::start(spec).unwrap().run(&late, lease)).await.unwrap();
+    let expected = format!("a=b c||{}|100000100000100000", std::env::var("PATH").unwrap());
+    assert_eq!(text(&ended.stdout.head), expected);
+}
+
+#[tokio::test]
+async fn what_is_prepared_and_not_run_is_gone_when_dropped() {
+    let me = i32::try_from(std::process::id()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ran");
+    for with_guard in [false, true] {
+        let mut prepared = Prepared::start(command("touch", &[file.to_str().unwrap()])).unwrap();
+        if with_guard {
+            prepared.guard();
+        }
+        let name = file.to_str().unwrap();
+        let at_gate = processes::children(me).into_iter().find(|(_, line)| line.contains(name)).unwrap().0;
+        assert_eq!(processes::guard_of(me, at_gate).is_some(), with_guard);
+        drop(prepared);
+        assert!(processes::state(at_gate).is_none());
+        assert!(processes::guard_of(me, at_gate).is_none());
+    }
+    assert!(!file.exists());
 }
 
 #[tokio::test]

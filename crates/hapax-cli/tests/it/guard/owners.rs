@@ -2,7 +2,7 @@
 
 use super::{BEGUN, Room, WAITS};
 use crate::{
-    child::processes::{children, guard_of, is_alive, signal},
+    child::processes::{guard_of, is_alive, signal},
     sandbox::{Begun, Ran, pause, until},
 };
 use rustix::process::Signal;
@@ -109,11 +109,17 @@ fn hapax_killed_before_it_has_the_key_leaves_no_trace() {
     room.sh(&ANY, "exit 0").exits(0);
 }
 
-/// Hits hapax at several moments after it has started its first helper, so around the begin of the command, and runs
-/// another call under each key. `after` says what is to be done with those that were hit.
+/// Hits hapax at several moments after it has reserved its key, so around the begin of the command, and runs another call
+/// under each key. `after` says what is to be done with those that were hit.
 fn hit_around_the_begin(hit: Signal, mut after: impl FnMut(Child, &str)) {
     let room = Room::new();
     let beats = |key: &str| room.read(&format!("beats-{key}"));
+    room.sh(&["once", "first"], "exit 0").exits(0);
+    let store = rusqlite::Connection::open(room.database()).unwrap();
+    let is_there = |key: &str| {
+        let sql = "SELECT EXISTS (SELECT 1 FROM hapax_idempotency WHERE key = ?1)";
+        store.query_row(sql, [key], |row| row.get::<_, bool>(0)).unwrap()
+    };
     let hits: Vec<_> = (0..6)
         .map(|n| {
             let key = format!("k-{n}");
@@ -121,7 +127,9 @@ fn hit_around_the_begin(hit: Signal, mut after: impl FnMut(Child, &str)) {
             let args = ["once", &key, "--fingerprint", "none", "--lease", "1s"];
             let call = room.sh_command(&args, script).spawn().unwrap();
             let pid = i32::try_from(call.id()).unwrap();
-            until("the first helper is there", || !children(pid).is_empty() || !is_alive(pid));
+            while !is_there(&key) {
+                pause(Duration::from_micros(50));
+            }
             pause(Duration::from_micros(600 * n));
             signal(pid, hit);
             (key, call)
