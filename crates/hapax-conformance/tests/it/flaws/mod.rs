@@ -15,13 +15,18 @@ use hapax_core::{
 const MODEL: &str = "model::random_steps_are_answered_like_a_plain_map";
 const BATCHES: &str = "model::random_batches_are_answered_like_a_plain_map";
 
+/// Random lists find a flaw sooner or later; far sooner than in so many runs of the few lists that are tried here.
+const RUNS_OF_LISTS: usize = 50;
+
 /// Checks that each of the cases fails.
 fn is_found_by<F: Flaw>(names: &[&str]) {
     let cases = cases::<Subject<F>>();
     for name in names {
         let case = cases.iter().find(|case| case.name() == *name);
         let case = case.unwrap_or_else(|| panic!("there is no case {name}"));
-        assert!(matches!(case.run(), Outcome::Failed(_)), "{name} does not find it");
+        let runs = if name.starts_with("model::") { RUNS_OF_LISTS } else { 1 };
+        let is_found = (0..runs).any(|_| matches!(case.run(), Outcome::Failed(_)));
+        assert!(is_found, "{name} does not find it");
     }
 }
 
@@ -50,7 +55,9 @@ fn flaws_are_found_on_a_running_clock_too() {
     let cases = cases::<Running<LeasesForEver>>();
     for name in ["expiry::expired_lease_can_be_taken", "expiry::a_lease_is_live_to_its_last_moment", MODEL] {
         let case = cases.iter().find(|case| case.name() == name).unwrap();
-        assert!(matches!(case.run(), Outcome::Failed(_)), "{name} does not find it");
+        let runs = if name.starts_with("model::") { RUNS_OF_LISTS } else { 1 };
+        let is_found = (0..runs).any(|_| matches!(case.run(), Outcome::Failed(_)));
+        assert!(is_found, "{name} does not find it");
     }
 }
 
