@@ -20,13 +20,13 @@ use std::{
 };
 
 /// After so many pages of its own the writer writes the log back, between two commits. Left to itself, SQLite would do
-/// it within a commit, from 1,000 pages on, and the commit's callers would wait for two more syncs. A log that grows
-/// costs each sync a change of the file's length, half as much again; one that starts over does not. So commits of few
-/// steps, of which each waits for its own sync, start over early; large ones have that cost shared.
-const CHECKPOINT_PAGES: usize = 1_000;
-const CHECKPOINT_PAGES_OF_LARGE: usize = 10_000;
-/// From so many steps on a commit is large.
-const LARGE: usize = 8;
+/// it within a commit, from 1,000 pages on, and the commit's callers would wait for two more syncs.
+const CHECKPOINT_PAGES: usize = 10_000;
+/// A log that grows costs each sync a change of the file's length, half as much again; one that starts over does not. So
+/// where small commits wait each for a sync of their own, the log starts over early; large ones share that cost.
+const CHECKPOINT_PAGES_OF_SMALL: usize = 1_000;
+/// Below so many steps a commit is small.
+const SMALL: usize = 8;
 /// Unless other processes have filled the log: then SQLite does, so that it stays in bounds whoever writes.
 const AUTOCHECKPOINT_PAGES: i32 = 16_000;
 /// About what a step writes beside its receipt: the page of its row, and now and then a neighbour.
@@ -200,8 +200,8 @@ impl Committer {
 
     /// Whether the log is long enough to be written back.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        let most = if self.last_steps < LARGE { CHECKPOINT_PAGES } else { CHECKPOINT_PAGES_OF_LARGE };
-        self.written >= most
+        let is_early = self.place.syncs_commits() && self.last_steps < SMALL;
+        self.written >= if is_early { CHECKPOINT_PAGES_OF_SMALL } else { CHECKPOINT_PAGES }
     }
 
     /// Writes the log back when it is long. Waits for the disk, for no other process: what a reader still needs stays

@@ -58,6 +58,11 @@ pub(crate) fn layout(options: &SqliteOptions) -> StoreResult<Layout> {
 }
 
 impl Place {
+    /// Whether a commit waits for the disk.
+    pub(crate) fn syncs_commits(&self) -> bool {
+        self.synchronous == Synchronous::Full
+    }
+
     /// One more connection, which cannot write.
     pub(crate) fn reader(&self) -> rusqlite::Result<Connection> {
         let conn = open_raw(&self.path)?;
