@@ -29,6 +29,30 @@ pub(crate) struct Doctor {}
 
 impl Doctor {
     pub(crate) async fn run(self, Context { output, settings }: &Context) -> Result<Exit, Failure> {
+        if store::is_missing(settings)? {
+            // Opening it would make it.
+            let reason = "the store is not there yet: the first command that keeps something makes it";
+            if output.json {
+                output.object(&json!({
+                    "store": "sqlite",
+                    "facts": {},
+                    "round_trip_us": null,
+                    "round_trip_max_us": null,
+                    "clock_ahead_ms": null,
+                    "severity": Severity::Info.as_str(),
+                    "findings": [{
+                        "check": "presence",
+                        "severity": Severity::Info.as_str(),
+                        "reason": reason,
+                        "remedy": "nothing",
+                    }],
+                }));
+            } else {
+                output.line(reason);
+            }
+            output.end()?;
+            return Ok(Exit::Done);
+        }
         let hapax = store::open(settings, Sharing::Unneeded).await?;
         let diagnosis = hapax.examine().await?;
         if output.json {
@@ -68,7 +92,7 @@ fn facts(backend: &'static str, diagnosis: &Diagnosis) -> Vec<(&'static str, Str
 }
 
 fn ms(duration: Duration) -> String {
-    format!("{:.2} ms", duration.as_secs_f64() * 1000.0)
+    format!("{:.3} ms", duration.as_secs_f64() * 1000.0)
 }
 
 fn object(backend: &'static str, diagnosis: &Diagnosis) -> Value {

@@ -37,9 +37,20 @@ fn a_sound_store_has_facts_and_no_findings() {
 }
 
 #[test]
+fn a_store_that_is_not_there_is_not_made() {
+    let sandbox = Sandbox::new();
+    let object = sandbox.hapax(&["doctor", "--json"]).exits(0).json();
+    assert_eq!(findings(&object), found("presence", "info"));
+    let text = sandbox.hapax(&["doctor"]).exits(0).stdout;
+    assert!(text.contains("not there yet"), "{text}");
+    assert!(!sandbox.database().exists());
+}
+
+#[test]
 fn what_costs_a_promise_in_rare_cases_is_a_warning() {
     let sandbox = Sandbox::new();
     let url = format!("sqlite:{}?synchronous=normal", sandbox.path("a.db").display());
+    sandbox.sh(&["once", "k", "--store", &url], "exit 0").exits(0);
     let object = sandbox.hapax(&["doctor", "--json", "--store", &url]).exits(0).json();
     assert_eq!(findings(&object), found("synchronous", "warning"));
     let object = sandbox.hapax(&["doctor", "--json", "--store", "memory:"]).exits(0).json();
