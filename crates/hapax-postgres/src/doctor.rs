@@ -71,7 +71,7 @@ impl State {
                 "role",
                 Severity::Error,
                 "this server is a standby, which takes no writes",
-                "name the primary: `target_session_attrs=read-write` finds it among several hosts of a pooler",
+                "name the primary in the URL",
             );
         }
         if self.fsync == "off" {

@@ -25,23 +25,21 @@ const NONE: u64 = 16 * MIB;
 impl Examine for SqliteStore {
     async fn examine(&self) -> StoreResult<Examination> {
         let path = self.readers.path().to_owned();
-        let (pages, sound) = self
+        let (size, layout, sound) = self
             .readers
             .elsewhere(OP, |at| {
-                let pages: i64 = at.conn.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+                let number = |sql: &str| at.conn.query_row(sql, [], |row| row.get::<_, i64>(0));
+                let size = number("PRAGMA page_count")? * number("PRAGMA page_size")?;
+                let layout: i64 = at.conn.query_row(schema::META, ["layout"], |row| row.get(0))?;
                 // The first fault is enough; a sound store is read once.
                 let sound: String = at.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-                Ok((pages, sound))
+                Ok((size, layout, sound))
             })
-            .await?;
-        let layout = self
-            .readers
-            .elsewhere(OP, |at| at.conn.query_row(schema::META, ["layout"], |row| row.get::<_, i64>(0)))
             .await?;
         let mut found = Examination::default();
         found.fact("place", path.display().to_string());
         found.fact("version", format!("SQLite {}, layout {layout}", rusqlite::version()));
-        found.fact("size", mib(u64::try_from(pages).unwrap_or(0) * 4096));
+        found.fact("size", mib(u64::try_from(size).unwrap_or(0)));
         if sound != "ok" {
             found.find(
                 "integrity",

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 /// Look at the store: what may harm its promise, and what to do
 ///
-/// Connects, measures the round trip, compares clocks, and asks the store for its version, persistence, rights and room. It
-/// changes nothing. Findings are info, warnings (speed, or a promise in a rare case) and errors (the store cannot keep its
+/// Connects, measures the round trip, compares clocks, and asks the store for its version, persistence, replicas and room. It
+/// changes nothing; a store on a server is made by connecting, where it is missing. Findings are info, warnings (speed, or a promise in a rare case) and errors (the store cannot keep its
 /// promise like this); with an error the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "\
