@@ -2,6 +2,7 @@
 
 use sha2::{Digest, Sha256};
 use std::{
+    borrow::Cow,
     fmt,
     hash::{Hash, Hasher},
     sync::Arc,
@@ -11,6 +12,8 @@ use std::{
 const MAX_BYTES: usize = 64 * 1024;
 /// Longer texts are kept as their hash: an index stays small, and a backend's own limit is never met.
 const MAX_PLAIN: usize = 512;
+/// Most bytes of the two lengths in front of the parts of a name, and their colons.
+const BORDERS: usize = 8;
 /// What a hashed text starts with. A plain text that starts so is hashed too, so the two can't meet.
 const HASHED: &str = "#sha256:";
 
@@ -24,7 +27,7 @@ pub struct Key(Arc<str>);
 impl Key {
     /// Checks the length; hashes what is long.
     pub fn new(text: &str) -> Result<Self, InvalidKey> {
-        stored("key", text).map(Self)
+        stored("key", text).map(|text| Self(Arc::from(text)))
     }
 
     /// Joins parts so that no two different lists give the same key: `\` and `:` inside a part are escaped with `\`,
@@ -77,19 +80,19 @@ fn shown(what: &'static str, text: &str) -> Result<Arc<str>, InvalidKey> {
         Some(hex) if hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) => {
             Ok(Arc::from(text))
         }
-        _ => stored(what, text),
+        _ => stored(what, text).map(Arc::from),
     }
 }
 
-fn stored(what: &'static str, text: &str) -> Result<Arc<str>, InvalidKey> {
+fn stored<'t>(what: &'static str, text: &'t str) -> Result<Cow<'t, str>, InvalidKey> {
     match text.len() {
         0 => Err(InvalidKey::Empty { what }),
         n if n > MAX_BYTES => Err(InvalidKey::TooLong { what, bytes: n }),
         n if n > MAX_PLAIN || text.starts_with(HASHED) => {
             let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
-            Ok(Arc::from(format!("{HASHED}{}", hex::encode(digest))))
+            Ok(format!("{HASHED}{}", hex::encode(digest)).into())
         }
-        _ => Ok(Arc::from(text)),
+        _ => Ok(text.into()),
     }
 }
 
@@ -124,6 +127,14 @@ pub enum InvalidKey {
 pub trait IntoKey {
     /// The key, or why there is none.
     fn into_key(self) -> Result<Key, InvalidKey>;
+
+    /// The name of the key in a scope. Text goes into it without a key in between: every call makes a name.
+    fn into_name(self, namespace: &Namespace, scope: &Scope) -> Result<Name, InvalidKey>
+    where
+        Self: Sized,
+    {
+        Ok(Name::new(namespace, scope, &self.into_key()?))
+    }
 }
 
 impl IntoKey for Key {
@@ -140,15 +151,24 @@ impl IntoKey for &str {
     fn into_key(self) -> Result<Key, InvalidKey> {
         Key::new(self)
     }
+    fn into_name(self, namespace: &Namespace, scope: &Scope) -> Result<Name, InvalidKey> {
+        Ok(Name::joining(namespace, scope, &stored("key", self)?))
+    }
 }
 impl IntoKey for String {
     fn into_key(self) -> Result<Key, InvalidKey> {
         Key::new(&self)
     }
+    fn into_name(self, namespace: &Namespace, scope: &Scope) -> Result<Name, InvalidKey> {
+        self.as_str().into_name(namespace, scope)
+    }
 }
 impl IntoKey for &String {
     fn into_key(self) -> Result<Key, InvalidKey> {
         Key::new(self)
+    }
+    fn into_name(self, namespace: &Namespace, scope: &Scope) -> Result<Name, InvalidKey> {
+        self.as_str().into_name(namespace, scope)
     }
 }
 impl<const N: usize> IntoKey for [&str; N] {
@@ -166,7 +186,7 @@ macro_rules! part {
         impl $name {
             /// 1 byte to 64 KiB of UTF-8; above 512 bytes kept as a hash.
             pub fn new(text: &str) -> Result<Self, InvalidKey> {
-                stored($what, text).map(Self)
+                stored($what, text).map(|text| Self(Arc::from(text)))
             }
 
             /// As a store keeps it and a list shows it: a hashed one is taken as it stands.
@@ -210,23 +230,24 @@ pub struct Name {
 impl Name {
     /// Joins the three.
     pub fn new(namespace: &Namespace, scope: &Scope, key: &Key) -> Self {
-        let prefix = Self::prefix(namespace, scope);
-        let scope_end = prefix.len();
-        let scope_start = scope_end - scope.0.len();
-        let namespace_start = prefix.find(':').map_or(0, |i| i + 1);
-        let joined = prefix + &key.0;
-        // Each part has at most 512 bytes here, so the positions fit.
-        let at = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Self {
-            namespace: (at(namespace_start), at(namespace_start + namespace.0.len())),
-            scope: (at(scope_start), at(scope_end)),
-            joined: Arc::from(joined),
-        }
+        Self::joining(namespace, scope, &key.0)
+    }
+
+    /// `key` as a [`Key`] keeps it.
+    fn joining(namespace: &Namespace, scope: &Scope, key: &str) -> Self {
+        let mut joined = String::with_capacity(namespace.0.len() + scope.0.len() + key.len() + BORDERS);
+        let namespace = push_part(&mut joined, &namespace.0);
+        let scope = push_part(&mut joined, &scope.0);
+        joined.push_str(key);
+        Self { joined: Arc::from(joined), namespace, scope }
     }
 
     /// What the joined names of all keys of a scope start with.
     pub fn prefix(namespace: &Namespace, scope: &Scope) -> String {
-        format!("{}:{}{}:{}", namespace.0.len(), namespace.0, scope.0.len(), scope.0)
+        let mut prefix = String::new();
+        push_part(&mut prefix, &namespace.0);
+        push_part(&mut prefix, &scope.0);
+        prefix
     }
 
     /// One text that names the record.
@@ -252,6 +273,24 @@ impl Name {
     fn part(&self, (start, end): (u32, u32)) -> &str {
         self.joined.get(start as usize..end as usize).unwrap_or_default()
     }
+}
+
+/// Adds a part with its length in front, and says where it lies. Not by `write!`: every call makes a name.
+fn push_part(joined: &mut String, part: &str) -> (u32, u32) {
+    push_number(joined, part.len());
+    joined.push(':');
+    // Each part has at most 512 bytes here, so the positions fit.
+    let at = |joined: &String| u32::try_from(joined.len()).unwrap_or(u32::MAX);
+    let start = at(joined);
+    joined.push_str(part);
+    (start, at(joined))
+}
+
+fn push_number(text: &mut String, n: usize) {
+    if n >= 10 {
+        push_number(text, n / 10);
+    }
+    text.extend(u32::try_from(n % 10).ok().and_then(|digit| char::from_digit(digit, 10)));
 }
 
 impl Hash for Name {
@@ -309,6 +348,12 @@ mod tests {
                 Name::new(&Namespace::new(n).unwrap(), &Scope::new(s).unwrap(), &Key::new(k).unwrap())
             };
             prop_assert_eq!(a == b, name(&a).joined() == name(&b).joined());
+        }
+
+        #[test]
+        fn a_text_and_its_key_name_the_same(n in "\\PC{1,20}", s in "\\PC{1,20}", k in "\\PC{1,600}") {
+            let (n, s) = (Namespace::new(&n).unwrap(), Scope::new(&s).unwrap());
+            prop_assert_eq!(k.as_str().into_name(&n, &s).unwrap(), Name::new(&n, &s, &Key::new(&k).unwrap()));
         }
 
         #[test]

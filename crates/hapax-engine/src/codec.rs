@@ -1,7 +1,7 @@
 //! How a result becomes a receipt.
 
 use bytes::Bytes;
-use hapax_core::BoxError;
+use hapax_core::{BoxError, idempotency::JSON};
 
 /// How a result becomes a receipt, and back.
 #[diagnostic::on_unimplemented(message = "`{Self}` cannot keep a `{T}` as a receipt")]
@@ -19,7 +19,7 @@ pub trait Codec<T>: Clone + Send + Sync + 'static {
 pub struct Json;
 
 impl<T: serde::Serialize + serde::de::DeserializeOwned> Codec<T> for Json {
-    const NAME: &'static str = "json/1";
+    const NAME: &'static str = JSON;
 
     fn encode(&self, value: &T) -> Result<Bytes, BoxError> {
         // What JSON has no form for must fail here, not come back as null: the stable form refuses it.

@@ -60,7 +60,7 @@ impl Start {
     }
 }
 
-type Boxed<T, E> = Pin<Box<dyn Pending<'static, T, E> + 'static>>;
+type Boxed<T, E> = Box<dyn Pending<'static, T, E> + 'static>;
 
 /// The caller's end of the call.
 pub(crate) struct Detached<T, E> {
@@ -92,7 +92,7 @@ impl<T: Send + 'static, E: Send + 'static> Future for Detached<T, E> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(mut call) = self.call.take() {
-            if let Some(settings) = call.as_mut().settings() {
+            if let Some(settings) = call.settings() {
                 settings.start = Some(Arc::clone(&self.start));
             }
             self.task = Some(tokio::spawn(call));
@@ -108,8 +108,8 @@ impl<T: Send + 'static, E: Send + 'static> Future for Detached<T, E> {
 }
 
 impl<T: Send + 'static, E: Send + 'static> Pending<'static, T, E> for Detached<T, E> {
-    fn settings(self: Pin<&mut Self>) -> Option<&mut Settings<'static, T>> {
-        self.get_mut().call.as_mut()?.as_mut().settings()
+    fn settings(&mut self) -> Option<&mut Settings<'static, T>> {
+        self.call.as_mut()?.settings()
     }
 }
 

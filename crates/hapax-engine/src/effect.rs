@@ -11,6 +11,7 @@ use crate::{
 use futures_util::FutureExt;
 use hapax_core::{
     BoxError, Fingerprint, Name, Timestamp,
+    fingerprint::Agreement,
     idempotency::{Kind, Receipt, Record, RecordState},
 };
 use std::{
@@ -29,6 +30,36 @@ pub(crate) struct Call<C> {
     pub(crate) name: Result<Name, IdempotencyError>,
     pub(crate) fingerprint: Result<Fingerprint, IdempotencyError>,
     pub(crate) defaults: Defaults,
+    /// A first look found nothing: it need not be repeated.
+    pub(crate) looked: bool,
+}
+
+impl<C> Call<C> {
+    fn terms<T>(&self, settings: &Settings<'_, T>) -> Result<Terms, IdempotencyError> {
+        let terms = Terms::new(
+            settings.lease.unwrap_or(self.defaults.lease),
+            settings.ttl.unwrap_or(self.defaults.ttl),
+            settings.unknown_ttl.unwrap_or(self.defaults.unknown_ttl),
+        )?;
+        Ok(terms.wait(settings.wait).ceiling(Some(self.defaults.ceiling)))
+    }
+}
+
+/// The result of an earlier run, where the store sees at once that there is one: most replays end here. Anything else
+/// is left to [`run`].
+pub(crate) fn glance<T, C: Codec<T>>(
+    call: &mut Call<C>,
+    settings: &Settings<'_, T>,
+) -> Option<Result<Answer<T>, IdempotencyError>> {
+    call.terms(settings).ok()?;
+    let (Ok(name), Ok(fingerprint)) = (&call.name, &call.fingerprint) else { return None };
+    let Some(record) = call.keeper.glance(name) else {
+        call.looked = true;
+        return None;
+    };
+    let is_done = matches!(record.state, RecordState::Settled { kind: Kind::Done, .. });
+    let is_same = fingerprint.agrees_with(&record.fingerprint) == Agreement::Same;
+    (is_done && is_same).then(|| replay(&call.codec, &record))
 }
 
 pub(crate) async fn run<T, E, C, F, Fut>(
@@ -43,18 +74,17 @@ where
     E: EffectError,
     C: Codec<T>,
 {
-    let Call { keeper, codec, name, fingerprint, defaults } = call;
-    let (name, fingerprint) = (name?, fingerprint?);
-    let Settings { lease, ttl, unknown_ttl, timeout, wait, open, mut ask, start } = settings;
-    let terms = Terms::new(
-        lease.unwrap_or(defaults.lease),
-        ttl.unwrap_or(defaults.ttl),
-        unknown_ttl.unwrap_or(defaults.unknown_ttl),
-    )?
-    .wait(wait)
-    .ceiling(Some(defaults.ceiling));
+    let terms = call.terms(&settings);
+    let Call { keeper, codec, name, fingerprint, mut looked, .. } = call;
+    let (name, fingerprint, terms) = (name?, fingerprint?, terms?);
+    let Settings { timeout, open, mut ask, start, .. } = settings;
     loop {
-        let record = match keeper.reserve(&name, fingerprint, &terms).await {
+        let begun = if std::mem::take(&mut looked) {
+            keeper.reserve_unseen(&name, fingerprint, &terms).await
+        } else {
+            keeper.reserve(&name, fingerprint, &terms).await
+        };
+        let record = match begun {
             Ok(Begun::Mine(reservation)) => {
                 let reservation = reservation.ready().await?;
                 return perform(reservation, &keeper, &codec, effect, timeout, start).await;

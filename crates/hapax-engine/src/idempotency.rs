@@ -117,7 +117,7 @@ impl<C: Clone + Send + Sync + 'static> Idempotency<C> {
     /// The full name of a key of this handle.
     pub fn name(&self, key: impl IntoKey) -> Result<Name, IdempotencyError> {
         let scope = self.scope.as_ref().map_err(|e| IdempotencyError::invalid(e.clone()))?;
-        Ok(Name::new(self.namespace()?, scope, &key.into_key().map_err(IdempotencyError::invalid)?))
+        key.into_name(self.namespace()?, scope).map_err(IdempotencyError::invalid)
     }
 
     /// Runs `effect` unless it has run under `key`; then answers what it answered.
@@ -168,6 +168,7 @@ impl<C: Clone + Send + Sync + 'static> Idempotency<C> {
             name: self.name(key),
             fingerprint: fingerprint.into_fingerprint().map_err(IdempotencyError::invalid),
             defaults: self.defaults,
+            looked: false,
         };
         Run::new(call, effect)
     }

@@ -47,42 +47,62 @@ impl<T> Default for Settings<'_, T> {
 
 pub(crate) type Out<T, E> = Result<Result<Answer<T>, E>, IdempotencyError>;
 
-/// One allocation a call, made by `run`: settings may change until the first poll, and the type stays short.
-pub(crate) trait Pending<'a, T, E>: Future<Output = Out<T, E>> + Send {
-    fn settings(self: Pin<&mut Self>) -> Option<&mut Settings<'a, T>>;
+/// What `run` makes: settings may change until the first poll, and the type stays short.
+pub(crate) trait Pending<'a, T, E>: Future<Output = Out<T, E>> + Send + Unpin {
+    fn settings(&mut self) -> Option<&mut Settings<'a, T>>;
 }
 
-pin_project_lite::pin_project! {
-    struct Lazy<F, S, M, Fut> {
-        start: Option<(F, S)>,
-        make: Option<M>,
-        #[pin]
-        running: Option<Fut>,
-    }
+/// Small until it has to reserve: most replays end at the first poll, and the future of a whole call is large.
+struct Lazy<'a, F, T, C, M, Fut> {
+    start: Option<Parts<'a, F, T, C>>,
+    make: M,
+    running: Option<Pin<Box<Fut>>>,
 }
 
-impl<F, S, M: FnOnce(F, S) -> Fut, Fut: Future> Future for Lazy<F, S, M, Fut> {
-    type Output = Fut::Output;
+struct Parts<'a, F, T, C> {
+    call: Call<C>,
+    effect: F,
+    settings: Settings<'a, T>,
+}
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Fut::Output> {
-        let mut this = self.project();
-        if let (Some((parts, settings)), Some(make)) = (this.start.take(), this.make.take()) {
-            this.running.set(Some(make(parts, settings)));
+// Nothing in it is pinned but the future, which has a box of its own.
+impl<F, T, C, M, Fut> Unpin for Lazy<'_, F, T, C, M, Fut> {}
+
+impl<'a, F, T, E, C, M, Fut> Future for Lazy<'a, F, T, C, M, Fut>
+where
+    C: Codec<T>,
+    M: Fn(Call<C>, F, Settings<'a, T>) -> Fut,
+    Fut: Future<Output = Out<T, E>>,
+{
+    type Output = Out<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Out<T, E>> {
+        if let Some(parts) = &mut self.start
+            && let Some(answer) = effect::glance(&mut parts.call, &parts.settings)
+        {
+            self.start = None;
+            return Poll::Ready(answer.map(Ok));
         }
-        match this.running.as_pin_mut() {
-            Some(running) => running.poll(cx),
+        if let Some(Parts { call, effect, settings }) = self.start.take() {
+            self.running = Some(Box::pin((self.make)(call, effect, settings)));
+        }
+        match &mut self.running {
+            Some(running) => running.as_mut().poll(cx),
             None => Poll::Pending,
         }
     }
 }
 
-impl<'a, F: Send, M, Fut, T, E> Pending<'a, T, E> for Lazy<F, Settings<'a, T>, M, Fut>
+impl<'a, F, T, E, C, M, Fut> Pending<'a, T, E> for Lazy<'a, F, T, C, M, Fut>
 where
-    M: FnOnce(F, Settings<'a, T>) -> Fut + Send,
+    F: Send,
+    T: Send,
+    C: Codec<T>,
+    M: Fn(Call<C>, F, Settings<'a, T>) -> Fut + Send,
     Fut: Future<Output = Out<T, E>> + Send,
 {
-    fn settings(self: Pin<&mut Self>) -> Option<&mut Settings<'a, T>> {
-        self.project().start.as_mut().map(|(_, settings)| settings)
+    fn settings(&mut self) -> Option<&mut Settings<'a, T>> {
+        self.start.as_mut().map(|parts| &mut parts.settings)
     }
 }
 
@@ -90,7 +110,7 @@ where
 /// first for hapax, the second for the effect.
 #[must_use = "the effect does not run until this is awaited"]
 pub struct Run<'a, T, E, C = Json> {
-    call: Pin<Box<dyn Pending<'a, T, E> + 'a>>,
+    call: Box<dyn Pending<'a, T, E> + 'a>,
     codec: PhantomData<fn() -> C>,
 }
 
@@ -110,14 +130,12 @@ impl<'a, T, E, C> Run<'a, T, E, C> {
         R: EffectError<Error = E> + 'a,
         C: Codec<T>,
     {
-        let make = move |(effect, call): (F, Call<C>), settings| effect::run(call, effect, settings);
-        let call =
-            Lazy { start: Some(((effect, call), Settings::default())), make: Some(make), running: None };
-        Self { call: Box::pin(call), codec: PhantomData }
+        let start = Some(Parts { call, effect, settings: Settings::default() });
+        Self { call: Box::new(Lazy { start, make: effect::run, running: None }), codec: PhantomData }
     }
 
     fn set(mut self, change: impl FnOnce(&mut Settings<'a, T>)) -> Self {
-        let settings = self.call.as_mut().settings();
+        let settings = self.call.settings();
         debug_assert!(settings.is_some(), "a setting after the first poll has no effect");
         if let Some(settings) = settings {
             change(settings);
@@ -173,7 +191,7 @@ impl<'a, T, E, C> Run<'a, T, E, C> {
 impl<T: Send + 'static, E: Send + 'static, C: 'static> Run<'static, T, E, C> {
     /// Once begun, the effect goes on when the caller is dropped. Needs a tokio runtime.
     pub fn detached(self) -> Self {
-        Self { call: Box::pin(Detached::new(self.call)), codec: PhantomData }
+        Self { call: Box::new(Detached::new(self.call)), codec: PhantomData }
     }
 }
 
@@ -181,7 +199,7 @@ impl<T, E, C> Future for Run<'_, T, E, C> {
     type Output = Result<Result<T, E>, IdempotencyError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.call.as_mut().poll(cx).map_ok(|result| result.map(|answer| answer.value))
+        Pin::new(&mut self.call).poll(cx).map_ok(|result| result.map(|answer| answer.value))
     }
 }
 
@@ -196,6 +214,6 @@ impl<T, E, C> Future for Detailed<'_, T, E, C> {
     type Output = Result<Result<Answer<T>, E>, IdempotencyError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.run.call.as_mut().poll(cx)
+        Pin::new(&mut self.run.call).poll(cx)
     }
 }

@@ -178,7 +178,7 @@ impl IdempotencyStore for SqliteStore {
 }
 
 fn read(name: &Name, at: &Moment<'_>) -> rusqlite::Result<Option<Record>> {
-    Ok(machine::read(&row::load(at.conn, name, at.boot_id)?, &at.now))
+    Ok(machine::into_record(row::load(at.conn, name, at.boot_id)?, &at.now))
 }
 
 fn new_secret() -> StoreResult<[u8; 32]> {

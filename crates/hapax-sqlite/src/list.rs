@@ -47,8 +47,8 @@ pub(crate) fn page(at: &Moment<'_>, req: &List) -> rusqlite::Result<Page> {
         }
         let name = [req.namespace.as_str(), scope, key];
         let slot = Some(row::entry(at.conn, name, row, 2, at.boot_id)?);
-        let Some(record) =
-            machine::read(&slot, &at.now).filter(|record| req.state.is_none_or(|state| record.is(state)))
+        let Some(record) = machine::into_record(slot, &at.now)
+            .filter(|record| req.state.is_none_or(|state| record.is(state)))
         else {
             continue;
         };

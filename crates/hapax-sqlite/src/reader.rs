@@ -26,12 +26,14 @@ pub(crate) struct Readers {
     place: Place,
     clock: Arc<dyn Clock>,
     boot_id: Arc<str>,
-    idle: Mutex<Vec<Connection>>,
+    /// In boxes: they go in and out with every read.
+    #[expect(clippy::vec_box, reason = "a connection is large")]
+    idle: Mutex<Vec<Box<Connection>>>,
 }
 
 impl Readers {
     pub(crate) fn new(place: Place, clock: Arc<dyn Clock>, first: Connection) -> Self {
-        Self { place, boot_id: clock.boot_id(), clock, idle: Mutex::new(vec![first]) }
+        Self { place, boot_id: clock.boot_id(), clock, idle: Mutex::new(vec![Box::new(first)]) }
     }
 
     /// The file.
@@ -70,7 +72,7 @@ impl Readers {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let conn = match idle {
             Some(conn) => conn,
-            None => self.place.reader()?,
+            None => Box::new(self.place.reader()?),
         };
         let found = read(&Moment { conn: &conn, now: self.clock.read(), boot_id: &self.boot_id });
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

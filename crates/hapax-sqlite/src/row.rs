@@ -156,7 +156,10 @@ pub(crate) fn entry(
         Some(Entry::Pending(pending)) if columns.value(LATE)? != ValueRef::Null => {
             // Seldom; the row is still being read, so both see the same moment.
             let mut statement = conn.prepare_cached(LOAD_LATE)?;
-            let late = statement.query_row(name, |row| Columns { row, first: 0 }.settled(0))?;
+            let late = statement.query_row(name, |row| {
+                let late = Columns { row, first: 0 };
+                late.settled(0, late.integer(0)?)
+            })?;
             late.map_or(Entry::Unreadable, |late| {
                 Entry::Pending(Pending { late: Some(Box::new(late)), ..pending })
             })
@@ -177,8 +180,9 @@ impl Columns<'_> {
         if self.integer(0)? != Some(FORMAT) {
             return Ok(None);
         }
-        if self.integer(MAIN)? != Some(PENDING) {
-            return Ok(self.settled(MAIN)?.map(Entry::Settled));
+        let state = self.integer(MAIN)?;
+        if state != Some(PENDING) {
+            return Ok(self.settled(MAIN, state)?.map(Entry::Settled));
         }
         let Some((token, fingerprint, first_at)) = self.head(MAIN)? else { return Ok(None) };
         let until = match (self.value(1)?, self.integer(MAIN + 5)?) {
@@ -191,8 +195,8 @@ impl Columns<'_> {
         Ok(until.map(|until| Entry::Pending(Pending { token, fingerprint, until, first_at, late: None })))
     }
 
-    fn settled(&self, at: usize) -> rusqlite::Result<Option<Settled>> {
-        let kind = match self.integer(at)? {
+    fn settled(&self, at: usize, state: Option<i64>) -> rusqlite::Result<Option<Settled>> {
+        let kind = match state {
             Some(DONE) => Kind::Done,
             Some(UNKNOWN) => Kind::Unknown,
             _ => return Ok(None),
@@ -210,7 +214,7 @@ impl Columns<'_> {
             token,
             fingerprint,
             kind,
-            receipt: Receipt::new(codec.to_owned(), Bytes::copy_from_slice(bytes)),
+            receipt: Receipt::stored(codec, Bytes::copy_from_slice(bytes)),
             first_at,
             completed_at: Timestamp::from_millis(completed_at),
             until: Timestamp::from_millis(until),

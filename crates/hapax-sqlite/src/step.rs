@@ -75,7 +75,7 @@ impl Step for Reserve {
         Ok(match &slot {
             // Sent again, or over: what it is to be told, or becomes, the writer decides.
             Some(Entry::Pending(p)) if p.token == self.token || p.until <= tx.now.boot => None,
-            _ => machine::read(&slot, &tx.now).map(Reserved::Held),
+            _ => machine::into_record(slot, &tx.now).map(Reserved::Held),
         })
     }
     fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Reserved> {

@@ -45,3 +45,11 @@ fn figures_are_readable_and_can_use_several_threads() {
     assert!(table.stdout.starts_with("memory, synchronous none, threads 2\nop "), "{table:?}");
     assert_eq!(table.stdout.lines().count(), 6);
 }
+
+#[test]
+fn one_operation_can_be_measured_alone() {
+    let sandbox = Sandbox::new();
+    let args = ["bench", "--store", "memory:", "--time", "50ms", "--conc", "1", "--op", "replay", "--json"];
+    let rows = sandbox.hapax(&args).exits(0).lines();
+    assert_eq!(rows.iter().map(|row| row["op"].as_str().unwrap()).collect::<Vec<_>>(), ["replay"]);
+}

@@ -29,14 +29,18 @@ pub fn settle(slot: &mut Slot, now: &Now) {
 
 /// The record in the slot at `now`, without changing it.
 pub fn read(slot: &Slot, now: &Now) -> Option<Record> {
-    match slot {
-        Some(Entry::Pending(p)) if p.until <= now.boot => {
-            let late = p.late.as_ref().filter(|late| late.until > now.wall)?;
-            Some(Record::of_settled(late))
+    into_record(slot.clone(), now)
+}
+
+/// As [`read`], for a slot that is not needed any more.
+pub fn into_record(slot: Slot, now: &Now) -> Option<Record> {
+    match slot? {
+        Entry::Pending(p) if p.until <= now.boot => {
+            let late = p.late.filter(|late| late.until > now.wall)?;
+            Some(Record::from_settled(*late))
         }
-        Some(Entry::Settled(s)) if s.until <= now.wall => None,
-        Some(entry) => Some(Record::of(entry, now)),
-        None => None,
+        Entry::Settled(s) if s.until <= now.wall => None,
+        entry => Some(Record::from_entry(entry, now)),
     }
 }
 

@@ -8,7 +8,7 @@ pub mod machine;
 mod record;
 mod request;
 
-pub use record::{Entry, Kind, Pending, Receipt, Record, RecordState, Settled, StateFilter};
+pub use record::{Entry, JSON, Kind, Pending, Receipt, Record, RecordState, Settled, StateFilter};
 pub use request::{
     Complete, Completed, Dropped, Extended, List, Page, Reserve, Reserved, Resolution, Resolve, Resolved,
     Retake, Retaken, Write,

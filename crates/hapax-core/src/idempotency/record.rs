@@ -4,6 +4,9 @@ use crate::{BootTime, Fingerprint, Now, Timestamp, Token, Version};
 use bytes::Bytes;
 use std::{borrow::Cow, fmt};
 
+/// The name of the codec that results have unless another is asked for.
+pub const JSON: &str = "json/1";
+
 /// The kept result of an effect: opaque bytes, and the name of the codec that made them.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -18,6 +21,11 @@ impl Receipt {
     /// A receipt.
     pub fn new(codec: impl Into<Cow<'static, str>>, bytes: impl Into<Bytes>) -> Self {
         Self { codec: codec.into(), bytes: bytes.into() }
+    }
+
+    /// As a store reads it. The name of the usual codec is not copied.
+    pub fn stored(codec: &str, bytes: impl Into<Bytes>) -> Self {
+        Self::new(if codec == JSON { Cow::Borrowed(JSON) } else { Cow::Owned(codec.to_owned()) }, bytes)
     }
 }
 
@@ -120,6 +128,11 @@ pub enum RecordState {
 impl Record {
     /// For stores.
     pub fn of(entry: &Entry, now: &Now) -> Self {
+        Self::from_entry(entry.clone(), now)
+    }
+
+    /// For stores that have the entry to give away: nothing is copied.
+    pub fn from_entry(entry: Entry, now: &Now) -> Self {
         match entry {
             Entry::Pending(p) => Self {
                 fingerprint: p.fingerprint,
@@ -128,7 +141,7 @@ impl Record {
                 token: p.token,
                 state: RecordState::Pending,
             },
-            Entry::Settled(s) => Self::of_settled(s),
+            Entry::Settled(s) => Self::from_settled(s),
             Entry::Unreadable => Self {
                 fingerprint: Fingerprint::ANY,
                 first_at: Timestamp::default(),
@@ -140,17 +153,14 @@ impl Record {
     }
 
     /// For stores: the record of a result, which needs no clock.
-    pub fn of_settled(s: &Settled) -> Self {
+    pub fn from_settled(s: Settled) -> Self {
+        let Settled { token, fingerprint, kind, receipt, first_at, completed_at, until } = s;
         Self {
-            fingerprint: s.fingerprint,
-            first_at: s.first_at,
-            until: s.until,
-            token: s.token,
-            state: RecordState::Settled {
-                kind: s.kind,
-                receipt: s.receipt.clone(),
-                completed_at: s.completed_at,
-            },
+            fingerprint,
+            first_at,
+            until,
+            token,
+            state: RecordState::Settled { kind, receipt, completed_at },
         }
     }
 
@@ -165,7 +175,7 @@ impl Record {
             completed_at: now.wall,
             until: now.wall.after(complete.ttl.get()),
         };
-        Self::of_settled(&settled)
+        Self::from_settled(settled)
     }
 
     /// Names this state of the record, for a verdict by hand.

@@ -176,7 +176,7 @@ impl IdempotencyStore for MemoryStore {
         match shard.read(name, hash)? {
             // The clock of results alone: replays are what there is most of.
             Some(Entry::Settled(settled)) => {
-                (settled.until > self.clock.recent()).then(|| Record::of_settled(settled))
+                (settled.until > self.clock.recent()).then(|| Record::from_settled(settled.clone()))
             }
             slot => machine::read(slot, &self.clock.read()),
         }

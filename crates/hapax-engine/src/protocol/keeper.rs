@@ -115,7 +115,28 @@ impl Keeper {
         fingerprint: Fingerprint,
         terms: &Terms,
     ) -> Result<Begun, IdempotencyError> {
-        let mut answer = self.reserve_now(name, fingerprint, terms).await;
+        let answer = self.reserve_now(name, fingerprint, terms).await;
+        self.waited(answer, name, fingerprint, terms).await
+    }
+
+    /// As [`reserve`](Self::reserve), after a [`glance`](Self::glance) that found nothing.
+    pub(crate) async fn reserve_unseen(
+        &self,
+        name: &Name,
+        fingerprint: Fingerprint,
+        terms: &Terms,
+    ) -> Result<Begun, IdempotencyError> {
+        let answer = self.reserve_vacant(name, fingerprint, terms).await;
+        self.waited(answer, name, fingerprint, terms).await
+    }
+
+    async fn waited(
+        &self,
+        mut answer: Result<Begun, IdempotencyError>,
+        name: &Name,
+        fingerprint: Fingerprint,
+        terms: &Terms,
+    ) -> Result<Begun, IdempotencyError> {
         let Some(limit) = terms.wait else { return answer };
         let waits_until = call::from_now(limit);
         while let Err(IdempotencyError::InFlight { retry_after }) = answer {
@@ -233,9 +254,18 @@ impl Keeper {
         fingerprint: Fingerprint,
         terms: &Terms,
     ) -> Result<Begun, IdempotencyError> {
-        if let Some(answer) = self.known(name, fingerprint) {
-            return answer;
+        match self.known(name, fingerprint) {
+            Some(answer) => answer,
+            None => self.reserve_vacant(name, fingerprint, terms).await,
         }
+    }
+
+    async fn reserve_vacant(
+        &self,
+        name: &Name,
+        fingerprint: Fingerprint,
+        terms: &Terms,
+    ) -> Result<Begun, IdempotencyError> {
         let request = self.request(name, fingerprint, terms)?;
         let asked = self.inner.clock.boot();
         let guard = Unclaimed { keeper: self, requests: std::slice::from_ref(&request), armed: true };
@@ -249,9 +279,12 @@ impl Keeper {
     /// What can be answered without a request: a result of this process that the store has not taken yet, or what the
     /// store sees at once.
     fn known(&self, name: &Name, fingerprint: Fingerprint) -> Option<Result<Begun, IdempotencyError>> {
-        let record =
-            self.inner.background.record(name, || self.now()).or_else(|| self.inner.store().peek(name))?;
-        Some(self.held(fingerprint, name, record))
+        Some(self.held(fingerprint, name, self.glance(name)?))
+    }
+
+    /// The record that can be seen without a request.
+    pub(crate) fn glance(&self, name: &Name) -> Option<Record> {
+        self.inner.background.record(name, || self.now()).or_else(|| self.inner.store().peek(name))
     }
 
     fn judge(

@@ -41,13 +41,16 @@ use tokio::runtime::{Builder, Runtime};
 #[command(after_help = "\
 EXAMPLES:
   hapax bench
-  hapax bench --inline --conc 1
+  hapax bench --inline --conc 1 --op replay
   hapax bench --store memory: --threads 2
   hapax bench --store 'sqlite:bench.db?synchronous=normal' --json")]
 pub(crate) struct Bench {
     /// The store alone, without what hapax does around it
     #[arg(long)]
     inline: bool,
+    /// What is measured
+    #[arg(long, value_name = "OP", value_delimiter = ',', default_value = "fresh,replay")]
+    op: Vec<Operation>,
     /// How many callers at a time
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,64,512", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     conc: Vec<u32>,
@@ -109,7 +112,7 @@ impl Bench {
         }
         let work = Arc::new(Work::new(&hapax, &settings.namespace, self.inline)?);
         for conc in &self.conc {
-            for operation in [Operation::Fresh, Operation::Replay] {
+            for &operation in &self.op {
                 let measured = load::measure(&work, operation, *conc, self.time).await?;
                 let row = Row {
                     bench: format!("idem-{}", url.scheme()),

@@ -32,10 +32,12 @@ const TTL_REPLAYED: Duration = Duration::from_mins(1);
 /// So many are removed in one step.
 const STEP: usize = 1000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Operation {
+    /// A new key each time
     Fresh,
+    /// Keys that have run
     Replay,
 }
 

@@ -8,7 +8,7 @@ use hapax::{
     Version,
     core::{
         Span, Token,
-        idempotency::{Receipt, Resolution, Resolve as Request, Resolved},
+        idempotency::{JSON, Receipt, Resolution, Resolve as Request, Resolved},
     },
 };
 use std::time::Duration;
@@ -98,7 +98,7 @@ impl Resolve {
             (_, Some(json)) => {
                 let value: serde_json::Value = serde_json::from_str(json)
                     .map_err(|error| Failure::input(format!("--receipt is no JSON: {error}")))?;
-                Receipt::new("json/1", value.to_string().into_bytes())
+                Receipt::new(JSON, value.to_string().into_bytes())
             }
             (scope, None) => {
                 let message = format!("--as done needs --receipt in the scope {}", crate::text::shown(scope));
