@@ -1,7 +1,7 @@
 //! What one connection offers.
 
 use crate::{Clock, SystemClock, doctor::Examine, idempotency::IdempotencyStore};
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 /// The capabilities behind one URL.
 #[derive(Clone, Debug)]
@@ -15,12 +15,14 @@ pub struct Backend {
     pub clock: Arc<dyn Clock>,
     /// Tells how the store is, where it can.
     pub examiner: Option<Arc<dyn Examine>>,
+    /// The store as its own type, for what only that one can do.
+    pub native: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Backend {
     /// On the machine's own clock.
     pub fn new(name: &'static str, idempotency: Arc<dyn IdempotencyStore>) -> Self {
-        Self { name, idempotency, clock: Arc::new(SystemClock), examiner: None }
+        Self { name, idempotency, clock: Arc::new(SystemClock), examiner: None, native: None }
     }
 
     /// With somebody who looks at the store.
@@ -28,6 +30,18 @@ impl Backend {
     pub fn with_examiner(mut self, examiner: Arc<dyn Examine>) -> Self {
         self.examiner = Some(examiner);
         self
+    }
+
+    /// With the store as its own type.
+    #[must_use]
+    pub fn with_native(mut self, store: Arc<dyn Any + Send + Sync>) -> Self {
+        self.native = Some(store);
+        self
+    }
+
+    /// The store as its own type, where it is that one.
+    pub fn native<S: Any + Send + Sync>(&self) -> Option<Arc<S>> {
+        Arc::clone(self.native.as_ref()?).downcast().ok()
     }
 
     /// On another clock.

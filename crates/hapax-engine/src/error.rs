@@ -197,7 +197,8 @@ impl IdempotencyError {
         Self::InFlight { retry_after }
     }
 
-    pub(crate) fn store_failed(source: StoreError) -> Self {
+    /// For layers whose own step to the store failed.
+    pub fn store_failed(source: StoreError) -> Self {
         Self::StoreFailed { source }
     }
 

@@ -19,7 +19,7 @@ pub struct Idempotency<C = Json> {
     namespace: Result<Namespace, InvalidKey>,
     scope: Result<Scope, InvalidKey>,
     pub(crate) defaults: Defaults,
-    codec: C,
+    pub(crate) codec: C,
 }
 
 /// Durations of a handle; checked when a call starts.
@@ -29,6 +29,12 @@ pub(crate) struct Defaults {
     pub(crate) ttl: Duration,
     pub(crate) unknown_ttl: Duration,
     pub(crate) ceiling: Duration,
+}
+
+impl Defaults {
+    pub(crate) fn terms(&self) -> Result<Terms, IdempotencyError> {
+        Ok(Terms::new(self.lease, self.ttl, self.unknown_ttl)?.ceiling(Some(self.ceiling)))
+    }
 }
 
 impl<C> fmt::Debug for Idempotency<C> {

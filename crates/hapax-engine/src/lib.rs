@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `idempotency` | the handle |
 //! | `run`, `batch`, `resolve` | what it answers with: futures with settings |
+//! | `claim` | a key held by hand, for results that commit with the caller's own rows |
 //! | `effect` | one call from first to last: reserve, run, keep the outcome |
 //! | [`protocol`] | a reservation and its lease, for layers that run effects of their own: mail, HTTP, the command |
 //!
@@ -15,6 +16,7 @@
 mod answer;
 mod asking;
 mod batch;
+mod claim;
 mod classify;
 mod codec;
 mod detached;
@@ -28,6 +30,7 @@ mod run;
 pub use crate::{
     answer::{Answer, KeyState, Replay, Verdict},
     batch::RunMany,
+    claim::{Claim, Claimed},
     classify::{Boxed, Chain, Class, Classified, Classify, Concrete, EffectError, EffectExt, Judged},
     codec::{Codec, Json},
     error::{CODES, IdempotencyError},

@@ -10,6 +10,7 @@ pub const DRIVER: Driver = Driver { name: "postgres", schemes: &["postgres", "po
 fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a, StoreResult<Backend>> {
     Box::pin(async move {
         let store = Arc::new(PostgresStore::connect(PostgresOptions::from_url(url, options)?).await?);
-        Ok(Backend::new("postgres", Arc::clone(&store) as _).with_examiner(store))
+        let backend = Backend::new("postgres", Arc::clone(&store) as _);
+        Ok(backend.with_examiner(Arc::clone(&store) as _).with_native(store))
     })
 }

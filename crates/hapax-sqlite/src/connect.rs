@@ -71,6 +71,13 @@ impl Place {
         Ok(conn)
     }
 
+    /// One more connection that writes, for a transaction of the caller's.
+    pub(crate) fn second_writer(&self) -> Result<Connection, Refusal> {
+        let conn = open(&self.path)?;
+        self.tune(&conn, READER_CACHE_KIB)?;
+        Ok(conn)
+    }
+
     /// Tries until no other process is in the way, or the time is over. Only on threads for blocking work.
     pub(crate) fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Refusal>) -> Result<T, Failure> {
         let (start, mut patience) = (real_time(), Patience::new());

@@ -9,6 +9,7 @@
 //! - **Reads**, and with them replays, write nothing and wait for no writer.
 //! - **Time**: leases run on the clock that counts from the start of the machine, and are kept with the id of that
 //!   life of the machine: after a restart their owners are dead. How long a result answers is wall-clock time.
+//! - **Transactions of your own**: [`SqliteStore::transaction`] commits your rows and a receipt together.
 //! - **Durability**: by default an answer is given once the disk has it; see [`Synchronous`].
 //! - **Files**: the database, its log `…-wal`, and `…-shm`. The log may stay when the last process ends, and belongs to
 //!   the store: a backup takes all of it, or goes through SQLite (`sqlite3 FILE '.backup COPY'`).
@@ -31,10 +32,14 @@ mod schema;
 mod step;
 mod store;
 mod unit;
+mod within;
 mod writer;
 
 pub use crate::{
     driver::DRIVER,
     options::{SqliteOptions, Synchronous},
     store::{SqliteStore, Upgraded, upgrade},
+    within::OpenTransaction,
 };
+/// The driver, for the types that stand in a transaction's closure.
+pub use rusqlite;

@@ -36,6 +36,14 @@ impl Readers {
         Self { place, boot_id: clock.boot_id(), clock, idle: Mutex::new(vec![Box::new(first)]) }
     }
 
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// The file.
     pub(crate) fn path(&self) -> &Path {
         &self.place.path

@@ -8,6 +8,10 @@ use hapax_core::{
 use hapax_engine::{Closed, Idempotency, Keeper};
 use std::{sync::Arc, time::Duration};
 
+/// The scope of keys whose receipts commit with the caller's own rows, whatever the database.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) const TRANSACTION: &str = "transaction";
+
 /// Connects to a store: `memory:` for this process, `sqlite:PATH` for this machine, `redis://HOST` and its kin, or
 /// `postgres://HOST/DATABASE`, for many.
 pub fn connect(url: impl AsRef<str>) -> Connect {

@@ -32,6 +32,8 @@
 
 mod connect;
 mod examine;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub use crate::{
     connect::{Close, Connect, ConnectError, Hapax, connect},
@@ -43,8 +45,9 @@ pub use hapax_core::{
     stable_hash,
 };
 pub use hapax_engine::{
-    Answer, Class, Classified, Classify, Closed, Codec, Detailed, EffectError, EffectExt, Idempotency,
-    IdempotencyError, Json, Judged, KeyState, Lease, Loss, Replay, Resolve, Run, RunMany, Verdict,
+    Answer, Claim, Claimed, Class, Classified, Classify, Closed, Codec, Detailed, EffectError, EffectExt,
+    Idempotency, IdempotencyError, Json, Judged, KeyState, Lease, Loss, Replay, Resolve, Run, RunMany,
+    Verdict,
 };
 
 /// For authors of stores and of layers.
@@ -61,12 +64,6 @@ pub mod protocol {
 #[cfg(feature = "mail")]
 pub mod mail {
     pub use hapax_mail::*;
-}
-
-/// The embedded store: its options, and raising its layout.
-#[cfg(feature = "sqlite")]
-pub mod sqlite {
-    pub use hapax_sqlite::*;
 }
 
 /// The Redis store and its options.

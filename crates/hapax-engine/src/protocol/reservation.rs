@@ -176,6 +176,32 @@ impl Reservation {
         kept
     }
 
+    /// Keeps a success by a step that the caller takes, as a part of a transaction. Renewal stops before: it would wait for
+    /// that transaction. What does not end as `Stored` frees the key, where it is still held.
+    pub(crate) async fn complete_by<F>(mut self, receipt: Receipt, step: F) -> Result<(), IdempotencyError>
+    where
+        F: AsyncFnOnce(&Complete) -> StoreResult<Completed>,
+    {
+        self.renewal = None;
+        let complete = self.outcome(Kind::Done, receipt);
+        match step(&complete).await.map_err(IdempotencyError::store_failed)? {
+            Completed::Stored => {
+                self.end = End::Over;
+                Ok(())
+            }
+            other => {
+                tracing::warn!(key = ?self.name, ?other, "a key was lost before its transaction was to commit");
+                let reason = "the key is another call's by now: roll back, and call again";
+                Err(IdempotencyError::store_failed(StoreError::new(
+                    StoreErrorKind::Timeout,
+                    "hapax",
+                    "complete",
+                    reason,
+                )))
+            }
+        }
+    }
+
     /// Frees the key. What the store refuses is retried until the lease has passed.
     ///
     /// # Cancel safety

@@ -4,5 +4,6 @@
 
 mod examples;
 mod fit;
+mod rows;
 mod send;
 mod users;
