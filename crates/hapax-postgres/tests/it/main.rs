@@ -1,6 +1,7 @@
 //! What is particular to the PostgreSQL store. What all stores promise is in the conformance suite.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod kills;
 mod locks;
 mod outages;
 mod places;
@@ -41,6 +42,7 @@ fn trial(name: &str, test: Test) -> Trial {
 
 fn main() -> ExitCode {
     let files = [
+        kills::tests(),
         locks::tests(),
         outages::tests(),
         places::tests(),
