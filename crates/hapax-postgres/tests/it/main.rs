@@ -18,9 +18,10 @@ use std::process::ExitCode;
 
 /// Lists the tests of a file. One that is not listed is dead code, so none is forgotten.
 macro_rules! list {
-    ($area:literal; $($test:ident),+ $(,)?) => {
+    ($area:literal; $($test:ident),+ $(,)?) => { $crate::list!($area, &[]; $($test),+); };
+    ($area:literal, $needs:expr; $($test:ident),+ $(,)?) => {
         pub(crate) fn tests() -> Vec<libtest_mimic::Trial> {
-            vec![$($crate::trial(concat!($area, "::", stringify!($test)), || Box::pin($test()))),+]
+            vec![$($crate::trial(concat!($area, "::", stringify!($test)), $needs, || Box::pin($test()))),+]
         }
     };
 }
@@ -29,9 +30,9 @@ pub(crate) use list;
 type Test = fn() -> std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
 /// A test that shows as ignored where the programs are missing.
-fn trial(name: &str, test: Test) -> Trial {
+fn trial(name: &str, needs: &'static [&'static str], test: Test) -> Trial {
     Trial::ignorable_test(name, move || {
-        if let Some(why) = missing() {
+        if let Some(why) = missing(needs) {
             return Ok(Completion::ignored_with(why));
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
