@@ -79,6 +79,12 @@ impl Failure {
         Self::new(StoreErrorKind::Timeout, format!("{place} did not answer within {limit:?}"))
     }
 
+    /// The runtime that was to bring the answer has ended.
+    pub(crate) fn gone() -> Self {
+        let reason = "the runtime of the call ended before the answer came";
+        Self::new(StoreErrorKind::Unavailable, reason).maybe_applied()
+    }
+
     pub(crate) fn no_runtime() -> Self {
         let reason = "it needs a tokio runtime, and this call was made outside of one";
         Self::new(StoreErrorKind::Unsupported, reason)
@@ -107,6 +113,11 @@ impl Failure {
         self.applied == Applied::Unknown
     }
 
+    /// Whether nothing of many was done, perhaps because of one of them.
+    pub(crate) fn is_of_one(&self) -> bool {
+        matches!(self.remedy, Remedy::Apart | Remedy::Look | Remedy::Again)
+    }
+
     /// Whether the connection can be used no more.
     pub(crate) fn ends_connection(&self) -> bool {
         self.remedy == Remedy::Reconnect
@@ -132,6 +143,12 @@ impl Failure {
             None => error,
         }
     }
+}
+
+/// The server takes no writes.
+pub(crate) fn standby(place: &str) -> Failure {
+    let reason = format!("{place} is a standby, or set to read only: name its primary in the URL");
+    Failure::new(StoreErrorKind::Unavailable, reason)
 }
 
 fn lost(place: &str) -> Failure {
@@ -170,9 +187,8 @@ fn of_code(place: &str, code: &str) -> Failure {
             failure(Unavailable, format!("{place} has no room for another connection: `connections=`"))
         }
         "53100" => failure(Unavailable, format!("the disk of {place} is full: make room, then try again")),
-        "25006" | "0A000" => {
-            failure(Unavailable, format!("{place} is a read-only replica: name its primary"))
-        }
+        // Another connection may lead to the new primary.
+        "25006" | "0A000" => standby(place).with(Remedy::Reconnect),
         "42883" => {
             let reason =
                 format!("{place} lacks a function of this version of hapax: another version changed it");

@@ -24,11 +24,13 @@
 //! Types of sqlx stand in the signatures of [`PostgresOptions::new`] and of the two functions that take a transaction.
 
 mod answer;
+mod ask;
 mod batch;
 mod call;
 mod doctor;
 mod driver;
 mod error;
+mod gather;
 mod idempotency;
 mod list;
 mod options;

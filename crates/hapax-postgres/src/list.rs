@@ -31,7 +31,7 @@ impl PostgresStore {
             Value::Big(limit),
         ];
         let call = Call::one(self.schema(), "list", values);
-        let rows = self.sessions.call(&call, true).await.map_err(|failure| failure.error(OP))?;
+        let rows = self.sessions.call_within_limit(&call).await.map_err(|failure| failure.error(OP))?;
         let failed = |error| Failure::of(&self.sessions.place, error).undone().error(OP);
         let mut page = Page { more: rows.len() > req.limit, ..Page::default() };
         for row in rows.iter().take(req.limit) {

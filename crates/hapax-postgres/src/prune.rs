@@ -62,7 +62,7 @@ impl PostgresStore {
             Value::Big(i64::try_from(most).unwrap_or(ROWS)),
         ];
         let call = Call::one(self.schema(), "prune", values);
-        let rows = self.sessions.call(&call, true).await.map_err(|failure| failure.error(OP))?;
+        let rows = self.sessions.call_within_limit(&call).await.map_err(|failure| failure.error(OP))?;
         let row = rows.first().ok_or_else(|| Failure::nonsense(&self.sessions.place).error(OP))?;
         read(row).map_err(|error| Failure::of(&self.sessions.place, error).error(OP))
     }

@@ -12,6 +12,7 @@ const V1: &[&str] = &[
     include_str!("schema/v1/reserve.sql"),
     include_str!("schema/v1/complete.sql"),
     include_str!("schema/v1/release.sql"),
+    include_str!("schema/v1/many.sql"),
     include_str!("schema/v1/extend.sql"),
     include_str!("schema/v1/unknown.sql"),
     include_str!("schema/v1/look.sql"),

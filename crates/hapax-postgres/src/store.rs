@@ -2,8 +2,9 @@
 
 use crate::{
     answer::Answer,
+    ask::Ask,
     call::Call,
-    error::{BACKEND, Failure, Remedy},
+    error::{BACKEND, Failure},
     options::PostgresOptions,
     prune::Position,
     schema,
@@ -98,36 +99,27 @@ impl PostgresStore {
             Ok(rows) => rows.map_err(|error| Failure::of(place, error)),
             Err(_) => Err(Failure::timeout(place, limit).maybe_applied()),
         };
-        let answer = rows.and_then(|rows| self.answer_of(step, rows.first()));
+        let answer = rows.and_then(|rows| {
+            let row = rows.first().ok_or_else(|| Failure::nonsense(place))?;
+            self.answer_of(step, row)
+        });
         answer.map_err(|failure| {
             let failure = if is_within { failure.undone() } else { failure };
             failure.error(S::OP)
         })
     }
 
-    /// Takes one step.
+    /// Takes one step, together with those of other callers where there are any.
     pub(crate) async fn one<S: Step>(&self, step: &S) -> StoreResult<S::Answer> {
         if let Some(error) = refusal(step) {
             return Err(error);
         }
-        let mut answer = self.ask(step, S::FUNCTION).await;
-        if let (Err(failure), Some(function)) = (&answer, S::BUSY)
-            && failure.remedy == Remedy::Look
-        {
-            answer = self.ask(step, function).await;
-        }
-        answer.map_err(|failure| failure.error(S::OP))
+        let row = self.gathered(Ask::of(step)).await;
+        row.and_then(|row| self.answer_of(step, &row)).map_err(|failure| failure.error(S::OP))
     }
 
-    async fn ask<S: Step>(&self, step: &S, function: &'static str) -> Result<S::Answer, Failure> {
-        let call = Call::one(self.schema(), function, step.values());
-        let rows = self.sessions.call(&call, S::RESEND).await?;
-        self.answer_of(step, rows.first())
-    }
-
-    pub(crate) fn answer_of<S: Step>(&self, step: &S, row: Option<&PgRow>) -> Result<S::Answer, Failure> {
+    pub(crate) fn answer_of<S: Step>(&self, step: &S, row: &PgRow) -> Result<S::Answer, Failure> {
         let place = &self.sessions.place;
-        let row = row.ok_or_else(|| Failure::nonsense(place))?;
         let answer = Answer::read(row).map_err(|error| Failure::of(place, error))?;
         step.read(answer).ok_or_else(|| Failure::nonsense(place))
     }

@@ -61,6 +61,7 @@ impl Postgres {
     }
 
     /// A standby of this server, which follows it. Needs the program `pg_basebackup`.
+    #[must_use]
     pub fn standby(&self) -> Self {
         let standby = Self::bare(&[]);
         let mut command = User::command(standby.user, &program("pg_basebackup"));

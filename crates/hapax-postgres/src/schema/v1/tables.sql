@@ -58,3 +58,18 @@ CREATE TYPE answer AS (
     codec               bytea,
     receipt             bytea
 );
+
+-- An answer among many: whose.
+CREATE TYPE numbered AS (
+    nth                 bigint,
+    said                text,
+    state               smallint,
+    token               bytea,
+    fingerprint_version integer,
+    fingerprint         bytea,
+    first_at            bigint,
+    until               bigint,
+    completed_at        bigint,
+    codec               bytea,
+    receipt             bytea
+);
