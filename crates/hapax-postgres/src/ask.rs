@@ -10,6 +10,8 @@ pub(crate) struct Shape {
     pub(crate) function: &'static str,
     /// The function that takes many at once, where there is one.
     pub(crate) many: Option<&'static str>,
+    /// The same, for keys that are new most likely.
+    pub(crate) new: Option<&'static str>,
     /// The function that answers in its place where the row stays locked.
     pub(crate) busy: Option<&'static str>,
     /// Whether it may be sent once more when its reply was lost.
@@ -28,7 +30,8 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) fn of<S: Step>(step: &S) -> Self {
-        let shape = Shape { function: S::FUNCTION, many: S::MANY, busy: S::BUSY, resend: S::RESEND };
+        let shape =
+            Shape { function: S::FUNCTION, many: S::MANY, new: S::NEW, busy: S::BUSY, resend: S::RESEND };
         let bytes = step.receipt().map_or(0, |receipt| receipt.bytes.len());
         Self { shape, values: step.values(), bytes }
     }

@@ -11,7 +11,7 @@ use crate::{
 use futures_util::future::join_all;
 use hapax_core::StoreResult;
 use sqlx::{Row as _, postgres::PgRow};
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::atomic::Ordering};
 use tokio::time::Instant;
 
 /// So many steps are in one statement at most.
@@ -65,10 +65,16 @@ impl PostgresStore {
     ) -> Result<Vec<Result<PgRow, Failure>>, Failure> {
         let Some(first) = asks.first() else { return Ok(Vec::new()) };
         let nonsense = || Failure::nonsense(&self.sessions.place);
-        let call = Call::patient(self.schema(), asks);
+        let are_new = self.are_new.load(Ordering::Relaxed);
+        let call = Call::patient(self.schema(), asks, are_new);
         let mut rows = self.sessions.call(&call, first.shape.resend, deadline, lane).await?;
         if asks.len() == 1 {
             return Ok(vec![rows.pop().ok_or_else(nonsense)]);
+        }
+        if first.shape.new.is_some() {
+            let is_new = |row: &&PgRow| row.try_get::<&str, _>("said").is_ok_and(|said| said == "yours");
+            let count = rows.iter().filter(is_new).count();
+            self.are_new.store(count * 2 > rows.len(), Ordering::Relaxed);
         }
         let mut by_number: Vec<Option<PgRow>> = asks.iter().map(|_| None).collect();
         for row in rows {
@@ -96,7 +102,7 @@ impl PostgresStore {
         function: &'static str,
         deadline: Instant,
     ) -> Result<PgRow, Failure> {
-        let call = Call::one(self.schema(), function, ask.values.clone());
+        let call = Call::one(self.schema(), function, &ask.values);
         let mut rows = self.sessions.call(&call, ask.shape.resend, deadline, Lane::Alone).await?;
         rows.pop().ok_or_else(|| Failure::nonsense(&self.sessions.place))
     }

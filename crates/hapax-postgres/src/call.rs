@@ -16,11 +16,14 @@ const BEGIN: &str =
 /// So long a row may be locked by somebody else. Whoever asks is then asked for apart, and holds up no other.
 const PATIENCE: &str = "50ms";
 
+/// The same where a statement is all that can be sent.
+const SETTING: &str = "(SELECT set_config('lock_timeout', '50ms', true)) AS s";
+
 /// What is called.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct Call<'a> {
     function: String,
-    rows: Vec<Vec<Value>>,
+    rows: Vec<&'a [Value]>,
     form: Form,
 }
 
@@ -37,39 +40,49 @@ enum Form {
     Each,
 }
 
-impl Call {
-    pub(crate) fn one(schema: &str, function: &'static str, values: Vec<Value>) -> Self {
+impl<'a> Call<'a> {
+    pub(crate) fn one(schema: &str, function: &'static str, values: &'a [Value]) -> Self {
         Self { function: format!("\"{schema}\".{function}"), rows: vec![values], form: Form::One }
     }
 
-    /// One of one kind, or many: then the answers are numbered from 1, in a column `nth`. Gives up where a row stays
+    /// One of one kind, or many, whose keys are new if they are like those before: then the answers are numbered from 1, in a column `nth`. Gives up where a row stays
     /// locked.
-    pub(crate) fn patient(schema: &str, asks: &[Ask]) -> Self {
+    pub(crate) fn patient(schema: &str, asks: &'a [Ask], are_new: bool) -> Self {
         let shape = asks.first().map(|ask| ask.shape);
         let (function, form) = match shape {
+            Some(Shape { new: Some(new), .. }) if asks.len() > 1 && are_new => (new, Form::Many),
             Some(Shape { many: Some(many), .. }) if asks.len() > 1 => (many, Form::Many),
             Some(shape) if asks.len() > 1 => (shape.function, Form::Each),
             shape => (shape.map_or("", |shape| shape.function), Form::Patient),
         };
-        let rows = asks.iter().map(|ask| ask.values.clone()).collect();
+        let rows = asks.iter().map(|ask| ask.values.as_slice()).collect();
         Self { function: format!("\"{schema}\".{function}"), rows, form }
     }
 
     /// Sends it with its values in the text: one round trip, and nothing that a pooler would have to keep.
     pub(crate) async fn send(&self, conn: &mut PgConnection, left: Duration) -> Result<Vec<PgRow>, Error> {
-        let sql = format!("{BEGIN}SET LOCAL statement_timeout = {}; {}", server_ms(left), self.written());
+        let ms = server_ms(left);
+        let patience = match self.form {
+            Form::Patient => format!("SET LOCAL lock_timeout = '{PATIENCE}'; "),
+            _ => String::new(),
+        };
+        let sql = format!("{BEGIN}SET LOCAL statement_timeout = {ms}; {patience}{}", self.written());
         sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(conn).await
     }
 
     /// Sends it with its values bound. `named`: the statement is prepared once for each connection.
     pub(crate) async fn send_bound(&self, conn: &mut PgConnection, named: bool) -> Result<Vec<PgRow>, Error> {
         let places: Vec<_> = (1..=self.width()).map(|at| format!("${at}")).collect();
-        let query = sqlx::query(AssertSqlSafe(self.around(&places.join(",")))).persistent(named);
+        let function = self.around(&places.join(","));
+        let sql = match self.form {
+            Form::Patient => function.replacen("FROM ", &format!("FROM {SETTING} CROSS JOIN LATERAL "), 1),
+            _ => function,
+        };
+        let query = sqlx::query(AssertSqlSafe(sql)).persistent(named);
         let query = if self.is_of_columns() {
-            let rows: Vec<_> = self.rows.iter().map(Vec::as_slice).collect();
-            Column::of(&rows).into_iter().fold(query, |query, column| column.bind(query))
+            Column::of(&self.rows).into_iter().fold(query, |query, column| column.bind(query))
         } else {
-            let values = self.rows.iter().flatten().cloned();
+            let values = self.rows.iter().copied().flatten().cloned();
             values.fold(query, |query, value| value.bind(query))
         };
         query.fetch_all(conn).await
@@ -77,10 +90,10 @@ impl Call {
 
     fn written(&self) -> String {
         let mut written = String::new();
+        let mut separator = "";
         for at in 0..self.width() {
-            if at > 0 {
-                written.push(',');
-            }
+            written.push_str(separator);
+            separator = ",";
             let mut values = self.rows.iter().filter_map(|row| row.get(at));
             if self.is_of_columns() {
                 write_column(&mut written, values);
@@ -98,17 +111,13 @@ impl Call {
     /// The statement with these arguments.
     fn around(&self, arguments: &str) -> String {
         let function = &self.function;
-        let patient = format!("(SELECT set_config('lock_timeout', '{PATIENCE}', true)) AS s");
         match self.form {
-            Form::One | Form::Many => format!("SELECT * FROM {function}({arguments})"),
-            Form::Patient => {
-                format!("SELECT a.* FROM {patient} CROSS JOIN LATERAL {function}({arguments}) AS a")
-            }
+            Form::One | Form::Many | Form::Patient => format!("SELECT a.* FROM {function}({arguments}) AS a"),
             Form::Each => {
                 let names: Vec<_> = (1..=self.width()).map(|at| format!("a{at}")).collect();
                 let names = names.join(",");
                 format!(
-                    "SELECT t.nth, a.* FROM {patient} CROSS JOIN unnest({arguments}) WITH ORDINALITY AS t({names},nth) \
+                    "SELECT t.nth, a.* FROM {SETTING} CROSS JOIN unnest({arguments}) WITH ORDINALITY AS t({names},nth) \
                      CROSS JOIN LATERAL {function}({names}) AS a"
                 )
             }
@@ -116,7 +125,7 @@ impl Call {
     }
 
     fn width(&self) -> usize {
-        self.rows.first().map_or(0, Vec::len)
+        self.rows.first().map_or(0, |row| row.len())
     }
 }
 
@@ -134,13 +143,11 @@ mod tests {
 
     #[test]
     fn one_call_and_many_read_alike() {
-        let one = Call::one("s", "f", vec![Value::bytes(b"k"), Value::Big(7)]).written();
-        assert_eq!(one, r#"SELECT * FROM "s".f(E'\\x6b'::bytea,7::bigint)"#);
-        let patient = Call::patient("s", &asks(&["k"])).around("$1");
-        let start =
-            "SELECT a.* FROM (SELECT set_config('lock_timeout', '50ms', true)) AS s CROSS JOIN LATERAL ";
-        assert_eq!(patient, format!("{start}\"s\".read($1) AS a"));
-        let many = Call::patient("s", &asks(&["k", "l"])).around("$1,$2,$3");
+        let values = [Value::bytes(b"k"), Value::Big(7)];
+        let one = Call::one("s", "f", &values).written();
+        assert_eq!(one, r#"SELECT a.* FROM "s".f(E'\\x6b'::bytea,7::bigint) AS a"#);
+        let asks = asks(&["k", "l"]);
+        let many = Call::patient("s", &asks, true).around("$1,$2,$3");
         let end = "CROSS JOIN unnest($1,$2,$3) WITH ORDINALITY AS t(a1,a2,a3,nth) CROSS JOIN LATERAL \"s\".read(a1,a2,a3) AS a";
         assert!(many.ends_with(end), "{many}");
     }

@@ -39,13 +39,9 @@ impl Failure {
     pub(crate) fn of_connect(place: &str, error: Error) -> Self {
         let failure = match &error {
             Error::Database(_) => return Self { applied: Applied::No, ..Self::of(place, error) },
-            Error::Tls(_) => Self::new(
-                StoreErrorKind::Config,
-                format!(
-                    "{place} did not pass the TLS handshake: its certificate must be of an authority that is \
-                     trusted (`sslrootcert=`); without TLS, `sslmode=disable`"
-                ),
-            ),
+            Error::Tls(_) => tls(place),
+            // What the handshake ends with.
+            Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => tls(place),
             Error::Protocol(_) => Self::new(
                 StoreErrorKind::Config,
                 format!("what listens at {place} does not speak the protocol of PostgreSQL"),
@@ -145,6 +141,14 @@ impl Failure {
     }
 }
 
+fn tls(place: &str) -> Failure {
+    let reason = format!(
+        "{place} and this process do not agree on TLS: the server speaks none (`sslmode=disable`), or its certificate is \
+         of no authority that is known here (`sslrootcert=FILE`), or names another host"
+    );
+    Failure::new(StoreErrorKind::Config, reason)
+}
+
 /// The server takes no writes.
 pub(crate) fn standby(place: &str) -> Failure {
     let reason = format!("{place} is a standby, or set to read only: name its primary in the URL");
@@ -161,7 +165,14 @@ fn of_code(place: &str, code: &str) -> Failure {
     use StoreErrorKind::{Auth, Config, Corrupt, Internal, Timeout, Unavailable, Unsupported, Version};
     let failure = |kind, reason: String| Failure::new(kind, reason);
     match code {
-        "28000" | "28P01" => failure(Auth, format!("{place} refused the user or the password")),
+        "28P01" => failure(Auth, format!("{place} refused the password")),
+        "28000" => {
+            let reason = format!(
+                "{place} refused the user: there is no such role, or its pg_hba.conf does not let it in from here, or \
+                 not without TLS (`sslmode=require`)"
+            );
+            failure(Auth, reason)
+        }
         "42501" => {
             let reason = format!(
                 "the user may not do this on {place}: it needs USAGE on the schema of hapax and all rights on its \

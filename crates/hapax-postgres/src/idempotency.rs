@@ -88,7 +88,8 @@ impl IdempotencyStore for PostgresStore {
             return Ok(Some(*secret));
         }
         // Another process may be doing the same: the first to commit decides for both.
-        let call = Call::one(self.schema(), "secret", vec![Value::Bytes(Some(new_secret()?))]);
+        let values = [Value::Bytes(Some(new_secret()?))];
+        let call = Call::one(self.schema(), "secret", &values);
         let rows = self.sessions.call_within_limit(&call).await.map_err(|failure| failure.error(SECRET))?;
         let kept = rows.first().and_then(|row| row.try_get::<String, _>(0).ok());
         let kept = kept.and_then(|text| <[u8; 32]>::try_from(hex::decode(text).ok()?).ok());

@@ -121,14 +121,14 @@ impl Sessions {
     }
 
     /// [`call`](Self::call) by itself, within the time that a call has, and again where its reply was lost.
-    pub(crate) async fn call_within_limit(&self, call: &Call) -> Result<Vec<PgRow>, Failure> {
+    pub(crate) async fn call_within_limit(&self, call: &Call<'_>) -> Result<Vec<PgRow>, Failure> {
         self.call(call, true, Instant::now() + self.options.timeout, Lane::Alone).await
     }
 
     /// Calls, and calls again where that is harmless. A call that is dropped takes its connection with it.
     pub(crate) async fn call(
         &self,
-        call: &Call,
+        call: &Call<'_>,
         resend: bool,
         deadline: Instant,
         lane: Lane<'_>,
@@ -147,7 +147,7 @@ impl Sessions {
     async fn tries(
         &self,
         berth: &Berth,
-        call: &Call,
+        call: &Call<'_>,
         resend: bool,
         deadline: Instant,
         lane: Lane<'_>,
@@ -196,7 +196,7 @@ impl Sessions {
 
     async fn send(
         &self,
-        call: &Call,
+        call: &Call<'_>,
         conn: &mut PgConnection,
         left: Duration,
     ) -> Result<Vec<PgRow>, Failure> {

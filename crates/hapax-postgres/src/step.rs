@@ -21,6 +21,8 @@ pub(crate) trait Step: Sync {
     const RESEND: bool = true;
     /// Which function takes many of them at once, where there is one.
     const MANY: Option<&'static str> = None;
+    /// The same, for keys that are new most likely.
+    const NEW: Option<&'static str> = None;
     /// Which function answers in its place, with the same arguments, where the row stays locked.
     const BUSY: Option<&'static str> = None;
 
@@ -78,6 +80,7 @@ impl Step for Reserve {
     const OP: &'static str = "reserve a key";
     const FUNCTION: &'static str = "reserve";
     const MANY: Option<&'static str> = Some("reserve_many");
+    const NEW: Option<&'static str> = Some("reserve_new");
     const BUSY: Option<&'static str> = Some("busy");
 
     fn name(&self) -> &Name {

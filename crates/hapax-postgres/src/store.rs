@@ -18,7 +18,7 @@ use hapax_core::{
 use sqlx::{Connection as _, PgConnection, postgres::PgRow};
 use std::{
     fmt,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -35,6 +35,9 @@ pub struct PostgresStore {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) secret: Arc<OnceLock<[u8; 32]>>,
     pub(crate) position: Arc<Mutex<Position>>,
+    /// Whether most keys of the last statement that reserved many were free: the next is then asked so, which spares the
+    /// server a look.
+    pub(crate) are_new: Arc<AtomicBool>,
 }
 
 impl PostgresStore {
@@ -54,7 +57,12 @@ impl PostgresStore {
         let opened = tokio::time::timeout(limit, opened).await;
         let opened = opened.unwrap_or_else(|_| Err(Failure::timeout(&sessions.place, limit)));
         opened.map_err(|failure| failure.error(OPEN))?;
-        Ok(Self { sessions: Arc::new(sessions), secret: Arc::default(), position: Arc::default() })
+        Ok(Self {
+            sessions: Arc::new(sessions),
+            secret: Arc::default(),
+            position: Arc::default(),
+            are_new: Arc::default(),
+        })
     }
 
     /// `complete` as a part of the caller's transaction: the receipt is kept when, and only when, its other rows are.
@@ -93,7 +101,8 @@ impl PostgresStore {
         let (limit, place) = (self.limit(), &self.sessions.place);
         let is_within = conn.is_in_transaction();
         // Bound: the caller's connection may log what it sends.
-        let call = Call::one(self.schema(), S::FUNCTION, step.values());
+        let values = step.values();
+        let call = Call::one(self.schema(), S::FUNCTION, &values);
         let sent = call.send_bound(conn, self.sessions.options.prepared);
         let rows = match tokio::time::timeout(limit, sent).await {
             Ok(rows) => rows.map_err(|error| Failure::of(place, error)),

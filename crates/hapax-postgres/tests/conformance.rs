@@ -4,7 +4,7 @@
 use hapax_conformance::{BoxError, StoreUnderTest, Suite, async_trait};
 use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
 use hapax_postgres::{PostgresOptions, PostgresStore};
-use hapax_testkit::postgres::{PGBOUNCER, Pgbouncer, SharedPostgres, missing};
+use hapax_testkit::postgres::{PGBOUNCER, Pgbouncer, SharedPostgres, missing, missing_beside};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use std::{process::ExitCode, time::Duration};
 
@@ -76,7 +76,7 @@ macro_rules! store {
             }
 
             fn skips(_: &str) -> Option<&'static str> {
-                (given().is_none() && missing(&[]).is_some()).then_some("PostgreSQL is not installed")
+                (given().is_none() && missing().is_some()).then_some("PostgreSQL is not installed")
             }
         }
     };
@@ -126,7 +126,7 @@ impl StoreUnderTest for Pooled {
         if given().is_some() {
             return Some("a server is given, and no pooler");
         }
-        if missing(&[PGBOUNCER]).is_some() {
+        if missing_beside(&[PGBOUNCER]).is_some() {
             return Some("PostgreSQL or pgbouncer is not installed");
         }
         let is_long = std::env::var_os("HAPAX_TEST_LONG").is_some_and(|value| value == "1");

@@ -37,6 +37,7 @@ struct Met {
     told: usize,
 }
 
+#[expect(clippy::print_stdout, reason = "the counts are a result")]
 async fn row_and_receipt_of_a_killed_transaction_are_never_apart() {
     for victim in [Victim::Session, Victim::Caller] {
         let (place, rounds) = (Place::new(), rounds().div_ceil(2));

@@ -1,18 +1,22 @@
 //! What is particular to the PostgreSQL store. What all stores promise is in the conformance suite.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod crowds;
+mod doctor;
+mod encrypted;
 mod kills;
 mod locks;
 mod outages;
 mod places;
 mod rights;
 mod settings;
+mod standbys;
 mod support;
 mod trips;
 mod versions;
 mod within;
 
-use hapax_testkit::postgres::missing;
+use hapax_testkit::postgres::missing_beside;
 use libtest_mimic::{Arguments, Completion, Trial};
 use std::process::ExitCode;
 
@@ -32,7 +36,7 @@ type Test = fn() -> std::pin::Pin<Box<dyn Future<Output = ()>>>;
 /// A test that shows as ignored where the programs are missing.
 fn trial(name: &str, needs: &'static [&'static str], test: Test) -> Trial {
     Trial::ignorable_test(name, move || {
-        if let Some(why) = missing(needs) {
+        if let Some(why) = missing_beside(needs) {
             return Ok(Completion::ignored_with(why));
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -43,12 +47,16 @@ fn trial(name: &str, needs: &'static [&'static str], test: Test) -> Trial {
 
 fn main() -> ExitCode {
     let files = [
+        crowds::tests(),
+        doctor::tests(),
+        encrypted::tests(),
         kills::tests(),
         locks::tests(),
         outages::tests(),
         places::tests(),
         rights::tests(),
         settings::tests(),
+        standbys::tests(),
         trips::tests(),
         versions::tests(),
         within::tests(),

@@ -24,9 +24,13 @@ const SERVERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 /// The role that must give a password over TCP; whoever wants it creates it. All others are trusted.
 pub const GUARDED: &str = "guarded";
 
-/// Why tests that need a server, and these programs beside it, cannot run here; none where they can, and none with `CI`
-/// set.
-pub fn missing(beside: &[&str]) -> Option<String> {
+/// Why tests that need a server cannot run here; none where they can, and none with `CI` set.
+pub fn missing() -> Option<String> {
+    missing_beside(&[])
+}
+
+/// The same for tests that need these programs, too.
+pub fn missing_beside(beside: &[&str]) -> Option<String> {
     let needed: Vec<_> = PROGRAMS.iter().chain(beside).copied().collect();
     let gone: Vec<_> = needed.into_iter().filter(|program| find(program).is_none()).collect();
     crate::missing(&gone)

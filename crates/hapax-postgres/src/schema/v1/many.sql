@@ -19,7 +19,6 @@ SET lock_timeout = '50ms' AS $$
 DECLARE
     seen   numbered;
     rest   bigint[] := '{}';
-    made   bigint;
     moment bigint := now_ms();
 BEGIN
     FOR seen IN
@@ -47,21 +46,50 @@ BEGIN
     SELECT x.namespace, x.scope, x.key, 1, 0, x.token, x.version, x.fingerprint, moment, moment + x.lease
     FROM unnest(in_namespaces, in_scopes, in_keys, in_tokens, in_fingerprint_versions, in_fingerprints, in_leases)
         WITH ORDINALITY AS x(namespace, scope, key, token, version, fingerprint, lease, nth)
-    WHERE cardinality(rest) = cardinality(in_keys) OR x.nth = ANY (rest)
+    WHERE x.nth = ANY (rest)
     ON CONFLICT DO NOTHING;
-    GET DIAGNOSTICS made = ROW_COUNT;
-    IF made = cardinality(in_keys) THEN
-        RETURN QUERY SELECT x.nth, 'yours', NULL::smallint, NULL::bytea, NULL::integer, NULL::bytea, moment,
-            moment + x.lease, NULL::bigint, NULL::bytea, NULL::bytea
-        FROM unnest(in_leases) WITH ORDINALITY AS x(lease, nth);
-        RETURN;
-    END IF;
     -- It finds those that were made by their token.
     RETURN QUERY SELECT x.nth, a.*
     FROM unnest(in_namespaces, in_scopes, in_keys, in_tokens, in_fingerprint_versions, in_fingerprints, in_leases)
         WITH ORDINALITY AS x(namespace, scope, key, token, version, fingerprint, lease, nth)
     CROSS JOIN LATERAL reserve(x.namespace, x.scope, x.key, x.token, x.version, x.fingerprint, x.lease) AS a
     WHERE x.nth = ANY (rest);
+END
+$$;
+
+-- The same without a look at first: for keys that are free, most likely.
+CREATE FUNCTION reserve_new(
+    in_namespaces bytea[], in_scopes bytea[], in_keys bytea[], in_tokens bytea[], in_fingerprint_versions integer[],
+    in_fingerprints bytea[], in_leases bigint[]
+) RETURNS SETOF numbered LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET lock_timeout = '50ms' AS $$
+DECLARE
+    made   bigint;
+    moment bigint := now_ms();
+BEGIN
+    INSERT INTO idempotency (
+        namespace, scope, key, format, state, token, fingerprint_version, fingerprint, first_at, until
+    )
+    SELECT x.namespace, x.scope, x.key, 1, 0, x.token, x.version, x.fingerprint, moment, moment + x.lease
+    FROM unnest(in_namespaces, in_scopes, in_keys, in_tokens, in_fingerprint_versions, in_fingerprints, in_leases)
+        AS x(namespace, scope, key, token, version, fingerprint, lease)
+    ON CONFLICT DO NOTHING;
+    GET DIAGNOSTICS made = ROW_COUNT;
+    IF made = cardinality(in_keys) THEN
+        RETURN QUERY SELECT x.nth, 'yours', NULL::smallint, NULL::bytea, NULL::integer, NULL::bytea, moment,
+            moment + x.lease, NULL::bigint, NULL::bytea, NULL::bytea
+        FROM unnest(in_leases) WITH ORDINALITY AS x(lease, nth);
+    ELSE
+        -- It knows those that were made by their token.
+        RETURN QUERY SELECT * FROM reserve_many(
+            in_namespaces, in_scopes, in_keys, in_tokens, in_fingerprint_versions, in_fingerprints, in_leases);
+    END IF;
 END
 $$;
 
