@@ -10,7 +10,7 @@ pub(crate) struct Shape {
     pub(crate) function: &'static str,
     /// The function that takes many at once, where there is one.
     pub(crate) many: Option<&'static str>,
-    /// The same, for keys that are new most likely.
+    /// The same, where all keys before were new.
     pub(crate) new: Option<&'static str>,
     /// The function that answers in its place where the row stays locked.
     pub(crate) busy: Option<&'static str>,

@@ -19,6 +19,9 @@ pub(crate) const MOST_STEPS: usize = 128;
 /// So many bytes of receipts; a larger one goes alone.
 const MOST_BYTES: usize = 256 * 1024;
 
+/// After so many statements whose keys were all free, the next is taken to be like them.
+const LONG: usize = 8;
+
 /// What was asked, and where its answer belongs.
 pub(crate) type Placed<T> = (Ask, T);
 
@@ -65,16 +68,17 @@ impl PostgresStore {
     ) -> Result<Vec<Result<PgRow, Failure>>, Failure> {
         let Some(first) = asks.first() else { return Ok(Vec::new()) };
         let nonsense = || Failure::nonsense(&self.sessions.place);
-        let are_new = self.are_new.load(Ordering::Relaxed);
+        let are_new = self.free_before.load(Ordering::Relaxed) >= LONG;
         let call = Call::patient(self.schema(), asks, are_new);
         let mut rows = self.sessions.call(&call, first.shape.resend, deadline, lane).await?;
         if asks.len() == 1 {
             return Ok(vec![rows.pop().ok_or_else(nonsense)]);
         }
         if first.shape.new.is_some() {
-            let is_new = |row: &&PgRow| row.try_get::<&str, _>("said").is_ok_and(|said| said == "yours");
-            let count = rows.iter().filter(is_new).count();
-            self.are_new.store(count * 2 > rows.len(), Ordering::Relaxed);
+            let is_free = |row: &PgRow| row.try_get::<&str, _>("said").is_ok_and(|said| said == "yours");
+            let before = self.free_before.load(Ordering::Relaxed);
+            let count = if rows.iter().all(is_free) { before.saturating_add(1) } else { 0 };
+            self.free_before.store(count, Ordering::Relaxed);
         }
         let mut by_number: Vec<Option<PgRow>> = asks.iter().map(|_| None).collect();
         for row in rows {

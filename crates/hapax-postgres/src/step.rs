@@ -21,7 +21,7 @@ pub(crate) trait Step: Sync {
     const RESEND: bool = true;
     /// Which function takes many of them at once, where there is one.
     const MANY: Option<&'static str> = None;
-    /// The same, for keys that are new most likely.
+    /// The same, where all keys before were new.
     const NEW: Option<&'static str> = None;
     /// Which function answers in its place, with the same arguments, where the row stays locked.
     const BUSY: Option<&'static str> = None;

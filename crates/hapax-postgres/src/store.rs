@@ -18,7 +18,7 @@ use hapax_core::{
 use sqlx::{Connection as _, PgConnection, postgres::PgRow};
 use std::{
     fmt,
-    sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
+    sync::{Arc, Mutex, OnceLock, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -35,9 +35,9 @@ pub struct PostgresStore {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) secret: Arc<OnceLock<[u8; 32]>>,
     pub(crate) position: Arc<Mutex<Position>>,
-    /// Whether most keys of the last statement that reserved many were free: the next is then asked so, which spares the
-    /// server a look.
-    pub(crate) are_new: Arc<AtomicBool>,
+    /// So many statements that reserved many keys found all of them free, one after the other: the next is then asked in a
+    /// way that spares the server a look.
+    pub(crate) free_before: Arc<AtomicUsize>,
 }
 
 impl PostgresStore {
@@ -61,7 +61,7 @@ impl PostgresStore {
             sessions: Arc::new(sessions),
             secret: Arc::default(),
             position: Arc::default(),
-            are_new: Arc::default(),
+            free_before: Arc::default(),
         })
     }
 

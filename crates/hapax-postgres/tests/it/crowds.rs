@@ -13,6 +13,7 @@ crate::list!("crowds";
     a_locked_row_holds_up_no_other_caller,
     callers_that_go_away_hold_up_no_other,
     one_connection_is_enough_for_many,
+    batches_of_new_keys_find_the_one_that_is_not,
 );
 
 /// One run: reserve, keep the receipt.
@@ -112,5 +113,37 @@ async fn one_connection_is_enough_for_many() {
         let sessions =
             format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = '{}'", place.schema);
         assert!(place.number(&sessions).await <= connections);
+    }
+}
+
+async fn batches_of_new_keys_find_the_one_that_is_not() {
+    let place = Place::new();
+    let (store, held) = (place.store().await, reserve("held"));
+    assert!(is_yours(&store.reserve(&held).await.unwrap()));
+    let over = reserve("over");
+    assert!(is_yours(&store.reserve(&over).await.unwrap()));
+    place.run("UPDATE S.idempotency SET until = 1 WHERE key = 'over'").await;
+    for round in 0..20 {
+        let mut batch: Vec<_> = (0..5).map(|n| reserve(&format!("{round}-{n}"))).collect();
+        let is_last = round == 19;
+        if is_last {
+            batch.extend([reserve("held"), reserve("over")]);
+        }
+        let answers = store.reserve_many(&batch).await;
+        let yours: Vec<_> = answers.iter().map(|answer| is_yours(answer.as_ref().unwrap())).collect();
+        let expected: &[bool] =
+            if is_last { &[true, true, true, true, true, false, true] } else { &[true; 5] };
+        assert_eq!(yours, expected);
+        // Sent again, each finds itself.
+        assert!(
+            store.reserve_many(batch.get(..5).unwrap()).await.iter().all(|a| is_yours(a.as_ref().unwrap()))
+        );
+        let results: Vec<_> = batch.iter().take(5).map(complete).collect();
+        for answer in store.complete_many(&results).await {
+            assert_eq!(answer.unwrap(), Completed::Stored);
+        }
+        for answer in store.complete_many(&results).await {
+            assert_eq!(answer.unwrap(), Completed::AlreadyDone);
+        }
     }
 }

@@ -19,8 +19,24 @@ SET lock_timeout = '50ms' AS $$
 DECLARE
     seen   numbered;
     rest   bigint[] := '{}';
+    held   bigint;
+    made   bigint;
     moment bigint := now_ms();
 BEGIN
+    -- Most often all of them are held, or none.
+    RETURN QUERY
+        SELECT x.nth,
+            CASE WHEN r.state = 0 AND r.token = x.token AND is_readable(r) THEN 'yours' ELSE 'held' END,
+            CASE WHEN is_readable(r) THEN r.state ELSE -1::smallint END, r.token, r.fingerprint_version, r.fingerprint,
+            r.first_at, r.until, r.completed_at, r.codec, r.receipt
+        FROM unnest(in_namespaces, in_scopes, in_keys, in_tokens) WITH ORDINALITY AS x(namespace, scope, key, token, nth)
+        JOIN idempotency r ON r.namespace = x.namespace AND r.scope = x.scope AND r.key = x.key
+        WHERE r.until > moment OR NOT is_readable(r);
+    GET DIAGNOSTICS held = ROW_COUNT;
+    IF held = cardinality(in_keys) THEN
+        RETURN;
+    END IF;
+    -- Once more, since rows may have come and gone: of two answers the later counts.
     FOR seen IN
         SELECT x.nth,
             CASE WHEN r.key IS NULL OR (r.until <= moment AND is_readable(r)) THEN NULL
@@ -48,6 +64,13 @@ BEGIN
         WITH ORDINALITY AS x(namespace, scope, key, token, version, fingerprint, lease, nth)
     WHERE x.nth = ANY (rest)
     ON CONFLICT DO NOTHING;
+    GET DIAGNOSTICS made = ROW_COUNT;
+    IF made = cardinality(rest) THEN
+        RETURN QUERY SELECT x.nth, 'yours', NULL::smallint, NULL::bytea, NULL::integer, NULL::bytea, moment,
+            moment + x.lease, NULL::bigint, NULL::bytea, NULL::bytea
+        FROM unnest(in_leases) WITH ORDINALITY AS x(lease, nth) WHERE x.nth = ANY (rest);
+        RETURN;
+    END IF;
     -- It finds those that were made by their token.
     RETURN QUERY SELECT x.nth, a.*
     FROM unnest(in_namespaces, in_scopes, in_keys, in_tokens, in_fingerprint_versions, in_fingerprints, in_leases)
@@ -57,7 +80,8 @@ BEGIN
 END
 $$;
 
--- The same without a look at first: for keys that are free, most likely.
+-- The same without a look: for keys that are free, as all those before them were. Where one is not, all of it is undone
+-- and done over.
 CREATE FUNCTION reserve_new(
     in_namespaces bytea[], in_scopes bytea[], in_keys bytea[], in_tokens bytea[], in_fingerprint_versions integer[],
     in_fingerprints bytea[], in_leases bigint[]
@@ -70,7 +94,6 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET lock_timeout = '50ms' AS $$
 DECLARE
-    made   bigint;
     moment bigint := now_ms();
 BEGIN
     INSERT INTO idempotency (
@@ -78,18 +101,13 @@ BEGIN
     )
     SELECT x.namespace, x.scope, x.key, 1, 0, x.token, x.version, x.fingerprint, moment, moment + x.lease
     FROM unnest(in_namespaces, in_scopes, in_keys, in_tokens, in_fingerprint_versions, in_fingerprints, in_leases)
-        AS x(namespace, scope, key, token, version, fingerprint, lease)
-    ON CONFLICT DO NOTHING;
-    GET DIAGNOSTICS made = ROW_COUNT;
-    IF made = cardinality(in_keys) THEN
-        RETURN QUERY SELECT x.nth, 'yours', NULL::smallint, NULL::bytea, NULL::integer, NULL::bytea, moment,
-            moment + x.lease, NULL::bigint, NULL::bytea, NULL::bytea
-        FROM unnest(in_leases) WITH ORDINALITY AS x(lease, nth);
-    ELSE
-        -- It knows those that were made by their token.
-        RETURN QUERY SELECT * FROM reserve_many(
-            in_namespaces, in_scopes, in_keys, in_tokens, in_fingerprint_versions, in_fingerprints, in_leases);
-    END IF;
+        AS x(namespace, scope, key, token, version, fingerprint, lease);
+    RETURN QUERY SELECT x.nth, 'yours', NULL::smallint, NULL::bytea, NULL::integer, NULL::bytea, moment,
+        moment + x.lease, NULL::bigint, NULL::bytea, NULL::bytea
+    FROM unnest(in_leases) WITH ORDINALITY AS x(lease, nth);
+EXCEPTION WHEN unique_violation THEN
+    RETURN QUERY SELECT * FROM reserve_many(
+        in_namespaces, in_scopes, in_keys, in_tokens, in_fingerprint_versions, in_fingerprints, in_leases);
 END
 $$;
 
