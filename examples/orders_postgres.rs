@@ -17,7 +17,7 @@ use hapax::{
     stable_hash,
 };
 use sqlx::{Connection as _, PgConnection, Row as _};
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 #[derive(serde::Serialize)]
 struct Cart {
@@ -26,10 +26,18 @@ struct Cart {
     pieces: i32,
 }
 
-#[derive(Debug)]
 enum Outcome {
     Ordered(i64),
     SoldOut,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ordered(id) => write!(f, "order {id}"),
+            Self::SoldOut => f.write_str("sold out"),
+        }
+    }
 }
 
 /// Longer than the transaction can take: nobody renews this lease.
@@ -93,10 +101,10 @@ async fn main() -> anyhow::Result<()> {
     .execute(&mut conn)
     .await?;
     let cart = Cart { id: "c1", sku: "tea", pieces: 2 };
-    println!("ordered: {:?}", place(&store, &mut conn, &cart).await?);
-    println!("the same again: {:?}", place(&store, &mut conn, &cart).await?);
+    println!("ordered: {}", place(&store, &mut conn, &cart).await?);
+    println!("the same again: {}", place(&store, &mut conn, &cart).await?);
     let other = Cart { id: "c2", sku: "tea", pieces: 2 };
-    println!("too many: {:?}", place(&store, &mut conn, &other).await?);
+    println!("too many: {}", place(&store, &mut conn, &other).await?);
     let left: i32 = sqlx::query("SELECT pieces FROM example_stock").fetch_one(&mut conn).await?.try_get(0)?;
     println!("left: {left}");
     Ok(())

@@ -36,6 +36,6 @@ fn orders_commit_with_their_receipt() {
         let output = Command::new(&example).env("DATABASE_URL", server.url()).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{}\n{out}{err}", output.status);
-        assert_eq!(out, "ordered: Ordered(1)\nthe same again: Ordered(1)\ntoo many: SoldOut\nleft: 1\n");
+        assert_eq!(out, "ordered: order 1\nthe same again: order 1\ntoo many: sold out\nleft: 1\n");
     }
 }
