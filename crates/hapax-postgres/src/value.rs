@@ -100,8 +100,7 @@ impl Column {
     }
 }
 
-/// Writes one argument of many calls as one literal, which the server reads in a tenth of the time that it needs for as
-/// many.
+/// Writes one argument of many calls as one literal: as many would each be a node for the server to parse.
 pub(crate) fn write_column<'a>(sql: &mut String, values: impl Iterator<Item = &'a Value>) {
     let (mut kind, mut separator) = ("bytea", "");
     sql.push_str("E'{");
