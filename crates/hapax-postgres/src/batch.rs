@@ -1,33 +1,57 @@
 //! Many steps of one kind in one statement.
 
 use crate::{
+    ask::Ask,
     call::Call,
     error::{Failure, Remedy},
+    sessions::Lane,
     step::Step,
     store::{PostgresStore, refusal},
 };
 use futures_util::future::join_all;
-use hapax_core::{Name, StoreResult};
+use hapax_core::StoreResult;
 use sqlx::{Row as _, postgres::PgRow};
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::atomic::Ordering};
+use tokio::time::Instant;
 
 /// So many steps are in one statement at most.
-const MOST_STEPS: usize = 128;
+pub(crate) const MOST_STEPS: usize = 128;
 /// So many bytes of receipts; a larger one goes alone.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// A step, where its answer belongs, and what it weighs.
-type Placed<'a, S> = (usize, &'a S, usize);
+/// After so many statements whose keys were all free, the next is taken to be like them.
+const LONG: usize = 8;
+
+/// What was asked, and where its answer belongs.
+pub(crate) type Placed<T> = (Ask, T);
 
 impl PostgresStore {
     /// Takes the steps; an answer for each, in their order.
     pub(crate) async fn many<S: Step>(&self, steps: &[S]) -> Vec<StoreResult<S::Answer>> {
         let mut answers: Vec<Option<StoreResult<S::Answer>>> = steps.iter().map(|_| None).collect();
-        for statement in statements(steps) {
-            let taken = self.statement(&statement).await;
-            for ((at, ..), answer) in statement.iter().zip(taken) {
-                if let Some(place) = answers.get_mut(*at) {
-                    *place = Some(answer);
+        let mut asks = Vec::with_capacity(steps.len());
+        for ((at, step), answer) in steps.iter().enumerate().zip(&mut answers) {
+            match refusal(step) {
+                Some(error) => *answer = Some(Err(error)),
+                None => asks.push((Ask::of(step), at)),
+            }
+        }
+        for statement in statements(asks) {
+            let deadline = Instant::now() + self.limit();
+            let (asks, places): (Vec<_>, Vec<_>) = statement.into_iter().unzip();
+            let rows = match self.together(&asks, deadline, Lane::Alone).await {
+                // Nothing of it was done. Side by side, so that an error reaches its owner alone, and a lock too.
+                Err(failure) if failure.is_of_one() => {
+                    join_all(asks.iter().map(|ask| self.apart(ask, deadline))).await
+                }
+                Err(failure) => asks.iter().map(|_| Err(failure.clone())).collect(),
+                Ok(rows) => rows,
+            };
+            for ((at, row), step) in
+                places.into_iter().zip(rows).filter_map(|(at, row)| Some(((at, row), steps.get(at)?)))
+            {
+                if let Some(place) = answers.get_mut(at) {
+                    *place = Some(row.and_then(|row| self.answer_of(step, &row)).map_err(|f| f.error(S::OP)));
                 }
             }
         }
@@ -35,66 +59,80 @@ impl PostgresStore {
         answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect()
     }
 
-    async fn statement<S: Step>(&self, steps: &[Placed<'_, S>]) -> Vec<StoreResult<S::Answer>> {
-        if let [(_, lone, _)] = steps {
-            return vec![self.one(*lone).await];
+    /// Asks all of it in one statement. The outer error is of all of them.
+    pub(crate) async fn together(
+        &self,
+        asks: &[Ask],
+        deadline: Instant,
+        lane: Lane<'_>,
+    ) -> Result<Vec<Result<PgRow, Failure>>, Failure> {
+        let Some(first) = asks.first() else { return Ok(Vec::new()) };
+        let nonsense = || Failure::nonsense(&self.sessions.place);
+        let are_new = self.free_before.load(Ordering::Relaxed) >= LONG;
+        let call = Call::patient(self.schema(), asks, are_new);
+        let mut rows = self.sessions.call(&call, first.shape.resend, deadline, lane).await?;
+        if asks.len() == 1 {
+            return Ok(vec![rows.pop().ok_or_else(nonsense)]);
         }
-        match self.together(steps).await {
-            Ok(answers) => answers.into_iter().map(|answer| answer.map_err(|f| f.error(S::OP))).collect(),
-            // Nothing of it was done: so that the error reaches its owner alone.
-            // Nothing of it was done. Side by side, so that an error reaches its owner alone, and a lock too.
-            Err(failure) if matches!(failure.remedy, Remedy::Apart | Remedy::Look | Remedy::Again) => {
-                join_all(steps.iter().map(|(_, step, _)| self.one(*step))).await
+        if first.shape.new.is_some() {
+            let is_free = |row: &PgRow| row.try_get::<&str, _>("said").is_ok_and(|said| said == "yours");
+            let before = self.free_before.load(Ordering::Relaxed);
+            let count = if rows.iter().all(is_free) { before.saturating_add(1) } else { 0 };
+            self.free_before.store(count, Ordering::Relaxed);
+        }
+        let mut by_number: Vec<Option<PgRow>> = asks.iter().map(|_| None).collect();
+        for row in rows {
+            let nth: i64 = row.try_get("nth").map_err(|error| Failure::of(&self.sessions.place, error))?;
+            let place = usize::try_from(nth - 1).ok().and_then(|at| by_number.get_mut(at));
+            *place.ok_or_else(nonsense)? = Some(row);
+        }
+        Ok(by_number.into_iter().map(|row| row.ok_or_else(nonsense)).collect())
+    }
+
+    /// Asks it alone: it waits for a lock as long as it has time, or says what is seen of the locked row.
+    pub(crate) async fn apart(&self, ask: &Ask, deadline: Instant) -> Result<PgRow, Failure> {
+        let answer = self.ask_function(ask, ask.shape.function, deadline).await;
+        match (answer, ask.shape.busy) {
+            (Err(failure), Some(busy)) if failure.remedy == Remedy::Look => {
+                self.ask_function(ask, busy, deadline).await
             }
-            Err(failure) => steps.iter().map(|_| Err(failure.error(S::OP))).collect(),
+            (answer, _) => answer,
         }
     }
 
-    async fn together<S: Step>(
+    pub(crate) async fn ask_function(
         &self,
-        steps: &[Placed<'_, S>],
-    ) -> Result<Vec<Result<S::Answer, Failure>>, Failure> {
-        let rows = steps.iter().map(|(_, step, _)| step.values()).collect();
-        let call = Call::many(self.schema(), S::FUNCTION, rows);
-        let rows = self.sessions.call(&call, S::RESEND).await?;
-        let mut by_number: Vec<Option<&PgRow>> = vec![None; steps.len()];
-        for row in &rows {
-            let nth: i64 = row.try_get("nth").map_err(|error| Failure::of(&self.sessions.place, error))?;
-            let place = usize::try_from(nth - 1).ok().and_then(|at| by_number.get_mut(at));
-            *place.ok_or_else(|| Failure::nonsense(&self.sessions.place))? = Some(row);
-        }
-        Ok(steps.iter().zip(by_number).map(|((_, step, _), row)| self.answer_of(*step, row)).collect())
+        ask: &Ask,
+        function: &'static str,
+        deadline: Instant,
+    ) -> Result<PgRow, Failure> {
+        let call = Call::one(self.schema(), function, &ask.values);
+        let mut rows = self.sessions.call(&call, ask.shape.resend, deadline, Lane::Alone).await?;
+        rows.pop().ok_or_else(|| Failure::nonsense(&self.sessions.place))
     }
 }
 
 /// Statements in which no key occurs twice, its second step coming after the first. Their keys are in order, so that two
 /// statements lock them in the same one.
-fn statements<S: Step>(steps: &[S]) -> Vec<Vec<Placed<'_, S>>> {
-    let mut left: Vec<Placed<'_, S>> = Vec::with_capacity(steps.len());
-    let mut found = Vec::new();
-    for (at, step) in steps.iter().enumerate() {
-        let bytes = step.receipt().map_or(0, |receipt| receipt.bytes.len());
-        // What is refused goes alone, and is refused there.
-        if refusal(step).is_some() {
-            found.push(vec![(at, step, bytes)]);
-        } else {
-            left.push((at, step, bytes));
-        }
-    }
+pub(crate) fn statements<T>(asks: Vec<Placed<T>>) -> Vec<Vec<Placed<T>>> {
+    let (mut left, mut found) = (asks, Vec::new());
     while !left.is_empty() {
-        let mut names: HashSet<&Name> = HashSet::new();
+        let mut seen = HashSet::new();
+        let firsts: Vec<bool> = left.iter().map(|(ask, _)| seen.insert(ask.name())).collect();
+        drop(seen);
+        let mut firsts = firsts.into_iter();
         let (mut round, later): (Vec<_>, Vec<_>) =
-            left.into_iter().partition(|(_, step, _)| names.insert(step.name()));
+            left.into_iter().partition(|_| firsts.next().unwrap_or(true));
         left = later;
-        round.sort_by_key(|(_, step, _)| parts(step.name()));
+        round.sort_by(|(a, _), (b, _)| a.name().cmp(&b.name()));
         let (mut room, mut bytes) = (0, 0);
         for placed in round {
-            if room == 0 || bytes + placed.2 > MOST_BYTES {
+            if room == 0 || bytes + placed.0.bytes > MOST_BYTES {
                 found.push(Vec::new());
                 (room, bytes) = (MOST_STEPS, 0);
             }
             room -= 1;
-            bytes += placed.2;
+            bytes += placed.0.bytes;
             if let Some(statement) = found.last_mut() {
                 statement.push(placed);
             }
@@ -103,38 +141,31 @@ fn statements<S: Step>(steps: &[S]) -> Vec<Vec<Placed<'_, S>>> {
     found
 }
 
-/// In the order of the table.
-fn parts(name: &Name) -> (&str, &str, &str) {
-    (name.namespace(), name.scope(), name.key())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::step::Read;
-    use hapax_core::{Key, Namespace, Scope};
+    use hapax_core::{Key, Name, Namespace, Scope};
 
-    fn names(keys: &[&str]) -> Vec<Name> {
+    fn asks(keys: &[&str]) -> Vec<Placed<usize>> {
         let (namespace, scope) = (Namespace::default(), Scope::new("s").unwrap());
-        keys.iter().map(|key| Name::new(&namespace, &scope, &Key::new(key).unwrap())).collect()
+        let names = keys.iter().map(|key| Name::new(&namespace, &scope, &Key::new(key).unwrap()));
+        names.enumerate().map(|(at, name)| (Ask::of(&Read(&name)), at)).collect()
     }
 
     #[test]
     fn a_key_is_once_in_a_statement_and_keys_are_in_order() {
-        let names = names(&["b", "a", "b", "c", "b"]);
-        let steps: Vec<_> = names.iter().map(Read).collect();
-        let found = statements(&steps);
+        let found = statements(asks(&["b", "a", "b", "c", "b"]));
         let order: Vec<Vec<usize>> =
-            found.iter().map(|statement| statement.iter().map(|(at, ..)| *at).collect()).collect();
+            found.iter().map(|statement| statement.iter().map(|(_, at)| *at).collect()).collect();
         assert_eq!(order, [vec![1, 0, 3], vec![2], vec![4]]);
     }
 
     #[test]
     fn long_batches_are_cut() {
         let keys: Vec<_> = (0..300).map(|n| format!("{n:03}")).collect();
-        let names = names(&keys.iter().map(String::as_str).collect::<Vec<_>>());
-        let steps: Vec<_> = names.iter().map(Read).collect();
-        let sizes: Vec<_> = statements(&steps).iter().map(Vec::len).collect();
+        let found = statements(asks(&keys.iter().map(String::as_str).collect::<Vec<_>>()));
+        let sizes: Vec<_> = found.iter().map(Vec::len).collect();
         assert_eq!(sizes, [128, 128, 44]);
     }
 }

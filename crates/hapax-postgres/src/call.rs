@@ -1,8 +1,9 @@
 //! A statement: one call of a function of the server, or many of the same.
 
 use crate::{
+    ask::{Ask, Shape},
     options::server_ms,
-    value::{Column, Value},
+    value::{Column, Value, write_column},
 };
 use sqlx::{AssertSqlSafe, Error, PgConnection, postgres::PgRow};
 use std::time::Duration;
@@ -12,99 +13,142 @@ use std::time::Duration;
 const BEGIN: &str =
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL bytea_output = hex; ";
 
-/// So long one row of many may be locked by somebody else. Each is then asked for alone, and holds up no other.
+/// So long a row may be locked by somebody else. Whoever asks is then asked for apart, and holds up no other.
 const PATIENCE: &str = "50ms";
+
+/// The same where a statement is all that can be sent.
+const SETTING: &str = "(SELECT set_config('lock_timeout', '50ms', true)) AS s";
 
 /// What is called.
 #[derive(Debug)]
-pub(crate) struct Call {
-    schema: String,
-    function: &'static str,
-    rows: Vec<Vec<Value>>,
+pub(crate) struct Call<'a> {
+    function: String,
+    rows: Vec<&'a [Value]>,
+    form: Form,
 }
 
-impl Call {
-    pub(crate) fn one(schema: &str, function: &'static str, values: Vec<Value>) -> Self {
-        Self::many(schema, function, vec![values])
+/// How a function is called, and with what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// With the arguments of one call.
+    One,
+    /// The same, and it gives up soon where the row is locked.
+    Patient,
+    /// With those of many, each a column. Its answers are numbered from 1, in a column `nth`.
+    Many,
+    /// One call for each row; numbered likewise.
+    Each,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn one(schema: &str, function: &'static str, values: &'a [Value]) -> Self {
+        Self { function: format!("\"{schema}\".{function}"), rows: vec![values], form: Form::One }
     }
 
-    /// With more than one row, the answers are numbered from 1, in a column `nth`.
-    pub(crate) fn many(schema: &str, function: &'static str, rows: Vec<Vec<Value>>) -> Self {
-        Self { schema: schema.to_owned(), function, rows }
+    /// One of one kind, or many, whose keys are new if they are like those before: then the answers are numbered from 1, in a column `nth`. Gives up where a row stays
+    /// locked.
+    pub(crate) fn patient(schema: &str, asks: &'a [Ask], are_new: bool) -> Self {
+        let shape = asks.first().map(|ask| ask.shape);
+        let (function, form) = match shape {
+            Some(Shape { new: Some(new), .. }) if asks.len() > 1 && are_new => (new, Form::Many),
+            Some(Shape { many: Some(many), .. }) if asks.len() > 1 => (many, Form::Many),
+            Some(shape) if asks.len() > 1 => (shape.function, Form::Each),
+            shape => (shape.map_or("", |shape| shape.function), Form::Patient),
+        };
+        let rows = asks.iter().map(|ask| ask.values.as_slice()).collect();
+        Self { function: format!("\"{schema}\".{function}"), rows, form }
     }
 
     /// Sends it with its values in the text: one round trip, and nothing that a pooler would have to keep.
     pub(crate) async fn send(&self, conn: &mut PgConnection, left: Duration) -> Result<Vec<PgRow>, Error> {
-        let sql = format!("{BEGIN}SET LOCAL statement_timeout = {}; {}", server_ms(left), self.written());
+        let ms = server_ms(left);
+        let patience = match self.form {
+            Form::Patient => format!("SET LOCAL lock_timeout = '{PATIENCE}'; "),
+            _ => String::new(),
+        };
+        let sql = format!("{BEGIN}SET LOCAL statement_timeout = {ms}; {patience}{}", self.written());
         sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(conn).await
     }
 
     /// Sends it with its values bound. `named`: the statement is prepared once for each connection.
     pub(crate) async fn send_bound(&self, conn: &mut PgConnection, named: bool) -> Result<Vec<PgRow>, Error> {
         let places: Vec<_> = (1..=self.width()).map(|at| format!("${at}")).collect();
-        let query = sqlx::query(AssertSqlSafe(self.around(&places.join(",")))).persistent(named);
-        let query = match self.rows.as_slice() {
-            [lone] => lone.iter().cloned().fold(query, |query, value| value.bind(query)),
-            rows => Column::of(rows).into_iter().fold(query, |query, column| column.bind(query)),
+        let function = self.around(&places.join(","));
+        let sql = match self.form {
+            Form::Patient => function.replacen("FROM ", &format!("FROM {SETTING} CROSS JOIN LATERAL "), 1),
+            _ => function,
+        };
+        let query = sqlx::query(AssertSqlSafe(sql)).persistent(named);
+        let query = if self.is_of_columns() {
+            Column::of(&self.rows).into_iter().fold(query, |query, column| column.bind(query))
+        } else {
+            let values = self.rows.iter().copied().flatten().cloned();
+            values.fold(query, |query, value| value.bind(query))
         };
         query.fetch_all(conn).await
     }
 
     fn written(&self) -> String {
         let mut written = String::new();
-        let mut part = |at: usize, write: &dyn Fn(&mut String)| {
-            if at > 0 {
-                written.push(',');
-            }
-            write(&mut written);
-        };
-        match self.rows.as_slice() {
-            [lone] => lone.iter().enumerate().for_each(|(at, value)| part(at, &|sql| value.write(sql))),
-            rows => {
-                Column::of(rows)
-                    .iter()
-                    .enumerate()
-                    .for_each(|(at, column)| part(at, &|sql| column.write(sql)));
+        let mut separator = "";
+        for at in 0..self.width() {
+            written.push_str(separator);
+            separator = ",";
+            let mut values = self.rows.iter().filter_map(|row| row.get(at));
+            if self.is_of_columns() {
+                write_column(&mut written, values);
+            } else if let Some(value) = values.next() {
+                value.write(&mut written);
             }
         }
         self.around(&written)
     }
 
+    fn is_of_columns(&self) -> bool {
+        matches!(self.form, Form::Many | Form::Each)
+    }
+
     /// The statement with these arguments.
     fn around(&self, arguments: &str) -> String {
-        let function = format!("\"{}\".{}", self.schema, self.function);
-        if self.rows.len() == 1 {
-            return format!("SELECT * FROM {function}({arguments})");
+        let function = &self.function;
+        match self.form {
+            Form::One | Form::Many | Form::Patient => format!("SELECT a.* FROM {function}({arguments}) AS a"),
+            Form::Each => {
+                let names: Vec<_> = (1..=self.width()).map(|at| format!("a{at}")).collect();
+                let names = names.join(",");
+                format!(
+                    "SELECT t.nth, a.* FROM {SETTING} CROSS JOIN unnest({arguments}) WITH ORDINALITY AS t({names},nth) \
+                     CROSS JOIN LATERAL {function}({names}) AS a"
+                )
+            }
         }
-        let names: Vec<_> = (1..=self.width()).map(|at| format!("a{at}")).collect();
-        let names = names.join(",");
-        format!(
-            "SELECT t.nth, a.* FROM (SELECT set_config('lock_timeout', '{PATIENCE}', true)) AS s \
-             CROSS JOIN unnest({arguments}) WITH ORDINALITY AS t({names},nth) \
-             CROSS JOIN LATERAL {function}({names}) AS a"
-        )
     }
 
     fn width(&self) -> usize {
-        self.rows.first().map_or(0, Vec::len)
+        self.rows.first().map_or(0, |row| row.len())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::Read;
+    use hapax_core::{Key, Name, Namespace, Scope};
+
+    fn asks(keys: &[&str]) -> Vec<Ask> {
+        let (namespace, scope) = (Namespace::default(), Scope::new("s").unwrap());
+        let names = keys.iter().map(|key| Name::new(&namespace, &scope, &Key::new(key).unwrap()));
+        names.map(|name| Ask::of(&Read(&name))).collect()
+    }
 
     #[test]
     fn one_call_and_many_read_alike() {
-        let row = || vec![Value::bytes(b"k"), Value::Big(7)];
-        let one = Call::one("s", "f", row()).written();
-        assert_eq!(one, r#"SELECT * FROM "s".f(E'\\x6b'::bytea,7::bigint)"#);
-        let many = Call::many("s", "f", vec![row(), row()]).around("$1,$2");
-        let end =
-            "CROSS JOIN unnest($1,$2) WITH ORDINALITY AS t(a1,a2,nth) CROSS JOIN LATERAL \"s\".f(a1,a2) AS a";
-        assert!(
-            many.starts_with("SELECT t.nth, a.* FROM (SELECT set_config(") && many.ends_with(end),
-            "{many}"
-        );
+        let values = [Value::bytes(b"k"), Value::Big(7)];
+        let one = Call::one("s", "f", &values).written();
+        assert_eq!(one, r#"SELECT a.* FROM "s".f(E'\\x6b'::bytea,7::bigint) AS a"#);
+        let asks = asks(&["k", "l"]);
+        let many = Call::patient("s", &asks, true).around("$1,$2,$3");
+        let end = "CROSS JOIN unnest($1,$2,$3) WITH ORDINALITY AS t(a1,a2,a3,nth) CROSS JOIN LATERAL \"s\".read(a1,a2,a3) AS a";
+        assert!(many.ends_with(end), "{many}");
     }
 }

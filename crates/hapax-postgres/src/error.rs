@@ -39,13 +39,9 @@ impl Failure {
     pub(crate) fn of_connect(place: &str, error: Error) -> Self {
         let failure = match &error {
             Error::Database(_) => return Self { applied: Applied::No, ..Self::of(place, error) },
-            Error::Tls(_) => Self::new(
-                StoreErrorKind::Config,
-                format!(
-                    "{place} did not pass the TLS handshake: its certificate must be of an authority that is \
-                     trusted (`sslrootcert=`); without TLS, `sslmode=disable`"
-                ),
-            ),
+            Error::Tls(_) => tls(place),
+            // What the handshake ends with.
+            Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => tls(place),
             Error::Protocol(_) => Self::new(
                 StoreErrorKind::Config,
                 format!("what listens at {place} does not speak the protocol of PostgreSQL"),
@@ -79,6 +75,12 @@ impl Failure {
         Self::new(StoreErrorKind::Timeout, format!("{place} did not answer within {limit:?}"))
     }
 
+    /// The runtime that was to bring the answer has ended.
+    pub(crate) fn gone() -> Self {
+        let reason = "the runtime of the call ended before the answer came";
+        Self::new(StoreErrorKind::Unavailable, reason).maybe_applied()
+    }
+
     pub(crate) fn no_runtime() -> Self {
         let reason = "it needs a tokio runtime, and this call was made outside of one";
         Self::new(StoreErrorKind::Unsupported, reason)
@@ -105,6 +107,11 @@ impl Failure {
 
     pub(crate) fn is_maybe_applied(&self) -> bool {
         self.applied == Applied::Unknown
+    }
+
+    /// Whether nothing of many was done, perhaps because of one of them.
+    pub(crate) fn is_of_one(&self) -> bool {
+        matches!(self.remedy, Remedy::Apart | Remedy::Look | Remedy::Again)
     }
 
     /// Whether the connection can be used no more.
@@ -134,6 +141,20 @@ impl Failure {
     }
 }
 
+fn tls(place: &str) -> Failure {
+    let reason = format!(
+        "{place} and this process do not agree on TLS: the server speaks none (`sslmode=disable`), or its certificate is \
+         of no authority that is known here (`sslrootcert=FILE`), or names another host"
+    );
+    Failure::new(StoreErrorKind::Config, reason)
+}
+
+/// The server takes no writes.
+pub(crate) fn standby(place: &str) -> Failure {
+    let reason = format!("{place} is a standby, or set to read only: name its primary in the URL");
+    Failure::new(StoreErrorKind::Unavailable, reason)
+}
+
 fn lost(place: &str) -> Failure {
     let reason = format!("the connection to {place} was lost before the answer came");
     Failure::new(StoreErrorKind::Unavailable, reason).maybe_applied().with(Remedy::Reconnect)
@@ -144,7 +165,14 @@ fn of_code(place: &str, code: &str) -> Failure {
     use StoreErrorKind::{Auth, Config, Corrupt, Internal, Timeout, Unavailable, Unsupported, Version};
     let failure = |kind, reason: String| Failure::new(kind, reason);
     match code {
-        "28000" | "28P01" => failure(Auth, format!("{place} refused the user or the password")),
+        "28P01" => failure(Auth, format!("{place} refused the password")),
+        "28000" => {
+            let reason = format!(
+                "{place} refused the user: there is no such role, or its pg_hba.conf does not let it in from here, or \
+                 not without TLS (`sslmode=require`)"
+            );
+            failure(Auth, reason)
+        }
         "42501" => {
             let reason = format!(
                 "the user may not do this on {place}: it needs USAGE on the schema of hapax and all rights on its \
@@ -170,9 +198,8 @@ fn of_code(place: &str, code: &str) -> Failure {
             failure(Unavailable, format!("{place} has no room for another connection: `connections=`"))
         }
         "53100" => failure(Unavailable, format!("the disk of {place} is full: make room, then try again")),
-        "25006" | "0A000" => {
-            failure(Unavailable, format!("{place} is a read-only replica: name its primary"))
-        }
+        // Another connection may lead to the new primary.
+        "25006" | "0A000" => standby(place).with(Remedy::Reconnect),
         "42883" => {
             let reason =
                 format!("{place} lacks a function of this version of hapax: another version changed it");

@@ -88,8 +88,9 @@ impl IdempotencyStore for PostgresStore {
             return Ok(Some(*secret));
         }
         // Another process may be doing the same: the first to commit decides for both.
-        let call = Call::one(self.schema(), "secret", vec![Value::Text(new_secret()?)]);
-        let rows = self.sessions.call(&call, true).await.map_err(|failure| failure.error(SECRET))?;
+        let values = [Value::Bytes(Some(new_secret()?))];
+        let call = Call::one(self.schema(), "secret", &values);
+        let rows = self.sessions.call_within_limit(&call).await.map_err(|failure| failure.error(SECRET))?;
         let kept = rows.first().and_then(|row| row.try_get::<String, _>(0).ok());
         let kept = kept.and_then(|text| <[u8; 32]>::try_from(hex::decode(text).ok()?).ok());
         let kept = kept.ok_or_else(|| {
@@ -100,7 +101,7 @@ impl IdempotencyStore for PostgresStore {
     }
 }
 
-fn new_secret() -> StoreResult<String> {
+fn new_secret() -> StoreResult<Vec<u8>> {
     let (a, b) = (Token::random()?, Token::random()?);
-    Ok(hex::encode(a.as_bytes()) + &hex::encode(b.as_bytes()))
+    Ok([*a.as_bytes(), *b.as_bytes()].concat())
 }

@@ -10,11 +10,13 @@
 //!   caller's transaction instead: the receipt is kept when, and only when, the caller's own rows are.
 //! - **Poolers**: a step is one message and leaves nothing in the session, so a pooler may give each transaction
 //!   another connection. Where there is none, `?prepared=on` spares the server the parsing.
+//! - **Many callers** at once share statements, and so commits, on two connections; a lone one waits for nobody.
 //! - **Connections** come back by themselves. Every call has a deadline, and the server gives up a little before it; a
 //!   step whose reply was lost is sent again under its token, and says [`Applied::Unknown`](hapax_core::Applied) where
 //!   it cannot be.
 //! - **Durability** is the server's: with `synchronous_commit = off` a crash takes the last moments, with asynchronous
 //!   replicas a failover does.
+//! - **Standbys** take no writes: opening one is an error. When an address leads to a new primary, the next call finds it.
 //! - **Rights**: a user needs `USAGE` on the schema and all rights on its tables; to make them, `CREATE` on the
 //!   database.
 //! - **Other languages** may call `hapax.complete` and `hapax.release` in transactions of their own. Their signatures
@@ -24,11 +26,13 @@
 //! Types of sqlx stand in the signatures of [`PostgresOptions::new`] and of the two functions that take a transaction.
 
 mod answer;
+mod ask;
 mod batch;
 mod call;
 mod doctor;
 mod driver;
 mod error;
+mod gather;
 mod idempotency;
 mod list;
 mod options;

@@ -20,7 +20,7 @@ impl PostgresStore {
         });
         // One more than asked for tells whether there are more.
         let limit = i64::try_from(req.limit).unwrap_or(i64::MAX).saturating_add(1);
-        let values = vec![
+        let values = [
             Value::bytes(req.namespace.as_str().as_bytes()),
             Value::Bytes(Some(scope)),
             Value::Bytes(Some(key)),
@@ -30,8 +30,8 @@ impl PostgresStore {
             Value::Small(state),
             Value::Big(limit),
         ];
-        let call = Call::one(self.schema(), "list", values);
-        let rows = self.sessions.call(&call, true).await.map_err(|failure| failure.error(OP))?;
+        let call = Call::one(self.schema(), "list", &values);
+        let rows = self.sessions.call_within_limit(&call).await.map_err(|failure| failure.error(OP))?;
         let failed = |error| Failure::of(&self.sessions.place, error).undone().error(OP);
         let mut page = Page { more: rows.len() > req.limit, ..Page::default() };
         for row in rows.iter().take(req.limit) {

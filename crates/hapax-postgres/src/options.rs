@@ -170,16 +170,25 @@ fn with_options(mut options: PgConnectOptions, url: &BackendUrl) -> StoreResult<
         ];
         options = options.ssl_mode(parse::one_of("sslmode", text, &modes)?);
     }
-    if let Some(file) = url.option("sslrootcert") {
+    if let Some(file) = file(url, "sslrootcert")? {
         options = options.ssl_root_cert(file);
     }
-    if let Some(file) = url.option("sslcert") {
+    if let Some(file) = file(url, "sslcert")? {
         options = options.ssl_client_cert(file);
     }
-    if let Some(file) = url.option("sslkey") {
+    if let Some(file) = file(url, "sslkey")? {
         options = options.ssl_client_key(file);
     }
     Ok(options.application_name(url.option("application_name").unwrap_or("hapax")))
+}
+
+/// A file that the driver reads when it connects; its error would name no file.
+fn file<'a>(url: &'a BackendUrl, name: &str) -> StoreResult<Option<&'a str>> {
+    let Some(path) = url.option(name) else { return Ok(None) };
+    match std::fs::File::open(path) {
+        Ok(_) => Ok(Some(path)),
+        Err(error) => Err(config(format!("`{name}={path}` cannot be read: {error}"))),
+    }
 }
 
 impl fmt::Debug for PostgresOptions {

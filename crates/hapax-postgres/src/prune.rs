@@ -54,15 +54,15 @@ impl PostgresStore {
 
     /// How many went, and the last row that was looked at; none at the end of the table.
     async fn look(&self, at: &Position, most: usize) -> StoreResult<(usize, Option<Position>)> {
-        let values = vec![
+        let values = [
             Value::bytes(&at.namespace),
             Value::bytes(&at.scope),
             Value::bytes(&at.key),
             Value::Big(ROWS),
             Value::Big(i64::try_from(most).unwrap_or(ROWS)),
         ];
-        let call = Call::one(self.schema(), "prune", values);
-        let rows = self.sessions.call(&call, true).await.map_err(|failure| failure.error(OP))?;
+        let call = Call::one(self.schema(), "prune", &values);
+        let rows = self.sessions.call_within_limit(&call).await.map_err(|failure| failure.error(OP))?;
         let row = rows.first().ok_or_else(|| Failure::nonsense(&self.sessions.place).error(OP))?;
         read(row).map_err(|error| Failure::of(&self.sessions.place, error).error(OP))
     }

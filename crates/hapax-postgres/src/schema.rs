@@ -1,6 +1,9 @@
 //! What the database must hold, and making it so.
 
-use crate::{error::Failure, sessions::Sessions};
+use crate::{
+    error::{self, Failure},
+    sessions::Sessions,
+};
 use hapax_core::StoreErrorKind;
 use sqlx::{AssertSqlSafe, Connection as _, Error, PgConnection, Row as _};
 use std::collections::HashMap;
@@ -12,12 +15,20 @@ const V1: &[&str] = &[
     include_str!("schema/v1/reserve.sql"),
     include_str!("schema/v1/complete.sql"),
     include_str!("schema/v1/release.sql"),
+    include_str!("schema/v1/many.sql"),
     include_str!("schema/v1/extend.sql"),
     include_str!("schema/v1/unknown.sql"),
     include_str!("schema/v1/look.sql"),
     include_str!("schema/v1/prune.sql"),
     include_str!("schema/v1/secret.sql"),
 ];
+/// The oldest server whose functions can pin their plans (`plan_cache_mode`).
+pub(crate) const OLDEST: i64 = 120_000;
+/// So that `hapax doctor` sees when one was changed, or is gone.
+const KEEP_DIGESTS: &str = "\
+    INSERT INTO meta (name, value)
+    SELECT 'function:' || p.proname, md5(p.prosrc || coalesce(p.proconfig::text, ''))
+    FROM pg_catalog.pg_proc p WHERE p.pronamespace = pg_catalog.current_schema()::regnamespace";
 /// The newest layout that this version reads.
 const READER: i64 = 1;
 /// The newest layout that this version writes.
@@ -28,6 +39,10 @@ const LOCK: i64 = 0x68_6170_6178;
 /// How much is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
+    /// And nothing can be made here.
+    Standby,
+    /// Nor here.
+    TooOld,
     Nothing,
     Schema,
     Store,
@@ -37,8 +52,15 @@ enum Found {
 pub(crate) async fn prepare(sessions: &Sessions, conn: &mut PgConnection) -> Result<(), Failure> {
     let schema = sessions.options.schema.as_str();
     let failed = |error| Failure::of(&sessions.place, error).undone();
-    if found(conn, schema).await.map_err(failed)? != Found::Store {
-        make(conn, schema).await.map_err(failed)?;
+    match found(conn, schema).await.map_err(failed)? {
+        Found::Standby => return Err(error::standby(&sessions.place)),
+        Found::TooOld => {
+            let reason =
+                format!("{} is older than PostgreSQL {}: use a later one", sessions.place, OLDEST / 10_000);
+            return Err(Failure::new(StoreErrorKind::Version, reason));
+        }
+        Found::Store => {}
+        Found::Nothing | Found::Schema => make(conn, schema).await.map_err(failed)?,
     }
     let meta = meta(conn, schema).await.map_err(failed)?;
     check(&meta, &format!("the schema `{schema}` on {}", sessions.place))
@@ -49,13 +71,18 @@ async fn found(conn: &mut PgConnection, schema: &str) -> Result<Found, Error> {
     let sql = format!(
         "SELECT (SELECT count(*) FROM pg_catalog.pg_namespace n WHERE n.nspname = '{schema}'), \
          (SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-         WHERE n.nspname = '{schema}' AND c.relname = 'meta')"
+         WHERE n.nspname = '{schema}' AND c.relname = 'meta'), pg_catalog.pg_is_in_recovery(), \
+         pg_catalog.current_setting('server_version_num')::bigint"
     );
     let row = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(conn).await?;
     let row = row.first().ok_or(Error::RowNotFound)?;
-    Ok(match (row.try_get::<i64, _>(0)?, row.try_get::<i64, _>(1)?) {
-        (0, _) => Found::Nothing,
-        (_, 0) => Found::Schema,
+    if row.try_get::<i64, _>(3)? < OLDEST {
+        return Ok(Found::TooOld);
+    }
+    Ok(match (row.try_get::<bool, _>(2)?, row.try_get::<i64, _>(0)?, row.try_get::<i64, _>(1)?) {
+        (true, ..) => Found::Standby,
+        (_, 0, _) => Found::Nothing,
+        (_, _, 0) => Found::Schema,
         _ => Found::Store,
     })
 }
@@ -76,6 +103,7 @@ async fn make(conn: &mut PgConnection, schema: &str) -> Result<(), Error> {
     for part in V1 {
         run(&mut tx, (*part).to_owned()).await?;
     }
+    run(&mut tx, KEEP_DIGESTS.to_owned()).await?;
     tx.commit().await
 }
 

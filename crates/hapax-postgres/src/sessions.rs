@@ -5,6 +5,7 @@
 use crate::{
     call::Call,
     error::{Failure, Remedy},
+    gather::Gather,
     options::PostgresOptions,
 };
 use sqlx::{ConnectOptions as _, PgConnection, postgres::PgRow};
@@ -15,12 +16,14 @@ use std::{
 };
 use tokio::{
     runtime::{Handle, Id},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
 
 /// A statement is sent so many times at most.
 const TRIES: usize = 4;
+/// So many statements of many callers are under way at once.
+const SLOTS: usize = 2;
 /// Connections of runtimes that are gone are forgotten when there are more than this.
 const RUNTIMES: usize = 16;
 
@@ -31,12 +34,37 @@ pub(crate) struct Sessions {
 }
 
 /// The connections of one runtime.
-struct Berth {
-    room: Semaphore,
+pub(crate) struct Berth {
+    /// For statements of one call.
+    room: Arc<Semaphore>,
+    /// For those of many callers.
+    pub(crate) slots: Arc<Semaphore>,
     idle: Mutex<Vec<PgConnection>>,
+    pub(crate) gather: Gather,
+}
+
+/// By what right a statement takes a connection.
+#[derive(Clone, Copy)]
+pub(crate) enum Lane<'a> {
+    /// It waits for its turn.
+    Alone,
+    /// Its caller holds this.
+    Slot(#[expect(dead_code, reason = "it is held, not used")] &'a OwnedSemaphorePermit),
 }
 
 impl Berth {
+    /// Two connections for many callers keep server and client busy at once; more would only make their statements
+    /// smaller. Whoever waits for a lock has others.
+    fn new(connections: usize) -> Self {
+        let slots = SLOTS.min(connections.div_ceil(2));
+        let together = Arc::new(Semaphore::new(slots));
+        let room = match connections - slots {
+            0 => Arc::clone(&together),
+            rest => Arc::new(Semaphore::new(rest)),
+        };
+        Self { room, slots: together, idle: Mutex::default(), gather: Gather::new(slots) }
+    }
+
     fn take(&self) -> Option<PgConnection> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
@@ -66,7 +94,7 @@ impl Sessions {
         Self { options, place, berths: Mutex::default() }
     }
 
-    fn berth(&self) -> Result<Arc<Berth>, Failure> {
+    pub(crate) fn berth(&self) -> Result<Arc<Berth>, Failure> {
         let here = Handle::try_current().map_err(|_| Failure::no_runtime())?.id();
         let mut berths = self.berths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, berth)) = berths.iter().find(|(id, _)| *id == here) {
@@ -75,8 +103,7 @@ impl Sessions {
         if berths.len() >= RUNTIMES {
             berths.retain(|(_, berth)| Arc::strong_count(berth) > 1);
         }
-        let room = Semaphore::new(self.options.connections);
-        let berth = Arc::new(Berth { room, idle: Mutex::default() });
+        let berth = Arc::new(Berth::new(self.options.connections));
         berths.push((here, Arc::clone(&berth)));
         Ok(berth)
     }
@@ -93,13 +120,24 @@ impl Sessions {
         Ok(())
     }
 
+    /// [`call`](Self::call) by itself, within the time that a call has, and again where its reply was lost.
+    pub(crate) async fn call_within_limit(&self, call: &Call<'_>) -> Result<Vec<PgRow>, Failure> {
+        self.call(call, true, Instant::now() + self.options.timeout, Lane::Alone).await
+    }
+
     /// Calls, and calls again where that is harmless. A call that is dropped takes its connection with it.
-    pub(crate) async fn call(&self, call: &Call, resend: bool) -> Result<Vec<PgRow>, Failure> {
-        let (limit, berth) = (self.options.timeout, self.berth()?);
+    pub(crate) async fn call(
+        &self,
+        call: &Call<'_>,
+        resend: bool,
+        deadline: Instant,
+        lane: Lane<'_>,
+    ) -> Result<Vec<PgRow>, Failure> {
+        let berth = self.berth()?;
         let mut tried = Tried::default();
-        let tries = self.tries(&berth, call, resend, Instant::now() + limit, &mut tried);
-        let ended = tokio::time::timeout(limit, tries).await;
-        let ended = ended.unwrap_or_else(|_| Err(Failure::timeout(&self.place, limit)));
+        let tries = self.tries(&berth, call, resend, deadline, lane, &mut tried);
+        let ended = tokio::time::timeout_at(deadline, tries).await;
+        let ended = ended.unwrap_or_else(|_| Err(Failure::timeout(&self.place, self.options.timeout)));
         ended.map_err(|failure| {
             let is_out = tried.is_out || tried.maybe_applied;
             if is_out { failure.maybe_applied() } else { failure }
@@ -109,13 +147,17 @@ impl Sessions {
     async fn tries(
         &self,
         berth: &Berth,
-        call: &Call,
+        call: &Call<'_>,
         resend: bool,
         deadline: Instant,
+        lane: Lane<'_>,
         tried: &mut Tried,
     ) -> Result<Vec<PgRow>, Failure> {
-        // It is never closed.
-        let _room = berth.room.acquire().await.map_err(|_| Failure::no_runtime())?;
+        let _room = match lane {
+            // It is never closed.
+            Lane::Alone => Some(berth.room.acquire().await.map_err(|_| Failure::no_runtime())?),
+            Lane::Slot(_) => None,
+        };
         let mut left = TRIES;
         loop {
             left -= 1;
@@ -141,7 +183,7 @@ impl Sessions {
             }
             let goes_on = match failure.remedy {
                 Remedy::Again => true,
-                Remedy::Reconnect => resend,
+                Remedy::Reconnect => resend || !failure.is_maybe_applied(),
                 Remedy::None | Remedy::Look | Remedy::Apart => false,
             };
             if !goes_on || left == 0 {
@@ -154,7 +196,7 @@ impl Sessions {
 
     async fn send(
         &self,
-        call: &Call,
+        call: &Call<'_>,
         conn: &mut PgConnection,
         left: Duration,
     ) -> Result<Vec<PgRow>, Failure> {

@@ -19,6 +19,10 @@ pub(crate) trait Step: Sync {
     const FUNCTION: &'static str;
     /// Whether it may be sent once more when its reply was lost: it knows its own token.
     const RESEND: bool = true;
+    /// Which function takes many of them at once, where there is one.
+    const MANY: Option<&'static str> = None;
+    /// The same, where all keys before were new.
+    const NEW: Option<&'static str> = None;
     /// Which function answers in its place, with the same arguments, where the row stays locked.
     const BUSY: Option<&'static str> = None;
 
@@ -75,6 +79,8 @@ impl Step for Reserve {
     type Answer = Reserved;
     const OP: &'static str = "reserve a key";
     const FUNCTION: &'static str = "reserve";
+    const MANY: Option<&'static str> = Some("reserve_many");
+    const NEW: Option<&'static str> = Some("reserve_new");
     const BUSY: Option<&'static str> = Some("busy");
 
     fn name(&self) -> &Name {
@@ -98,6 +104,7 @@ impl Step for Complete {
     type Answer = Completed;
     const OP: &'static str = "keep a receipt";
     const FUNCTION: &'static str = "complete";
+    const MANY: Option<&'static str> = Some("complete_many");
 
     fn name(&self) -> &Name {
         &self.name

@@ -2,8 +2,9 @@
 
 use crate::{
     answer::Answer,
+    ask::Ask,
     call::Call,
-    error::{BACKEND, Failure, Remedy},
+    error::{BACKEND, Failure},
     options::PostgresOptions,
     prune::Position,
     schema,
@@ -17,7 +18,7 @@ use hapax_core::{
 use sqlx::{Connection as _, PgConnection, postgres::PgRow};
 use std::{
     fmt,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, OnceLock, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -34,6 +35,9 @@ pub struct PostgresStore {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) secret: Arc<OnceLock<[u8; 32]>>,
     pub(crate) position: Arc<Mutex<Position>>,
+    /// So many statements that reserved many keys found all of them free, one after the other: the next is then asked in a
+    /// way that spares the server a look.
+    pub(crate) free_before: Arc<AtomicUsize>,
 }
 
 impl PostgresStore {
@@ -53,7 +57,12 @@ impl PostgresStore {
         let opened = tokio::time::timeout(limit, opened).await;
         let opened = opened.unwrap_or_else(|_| Err(Failure::timeout(&sessions.place, limit)));
         opened.map_err(|failure| failure.error(OPEN))?;
-        Ok(Self { sessions: Arc::new(sessions), secret: Arc::default(), position: Arc::default() })
+        Ok(Self {
+            sessions: Arc::new(sessions),
+            secret: Arc::default(),
+            position: Arc::default(),
+            free_before: Arc::default(),
+        })
     }
 
     /// `complete` as a part of the caller's transaction: the receipt is kept when, and only when, its other rows are.
@@ -92,42 +101,34 @@ impl PostgresStore {
         let (limit, place) = (self.limit(), &self.sessions.place);
         let is_within = conn.is_in_transaction();
         // Bound: the caller's connection may log what it sends.
-        let call = Call::one(self.schema(), S::FUNCTION, step.values());
+        let values = step.values();
+        let call = Call::one(self.schema(), S::FUNCTION, &values);
         let sent = call.send_bound(conn, self.sessions.options.prepared);
         let rows = match tokio::time::timeout(limit, sent).await {
             Ok(rows) => rows.map_err(|error| Failure::of(place, error)),
             Err(_) => Err(Failure::timeout(place, limit).maybe_applied()),
         };
-        let answer = rows.and_then(|rows| self.answer_of(step, rows.first()));
+        let answer = rows.and_then(|rows| {
+            let row = rows.first().ok_or_else(|| Failure::nonsense(place))?;
+            self.answer_of(step, row)
+        });
         answer.map_err(|failure| {
             let failure = if is_within { failure.undone() } else { failure };
             failure.error(S::OP)
         })
     }
 
-    /// Takes one step.
+    /// Takes one step, together with those of other callers where there are any.
     pub(crate) async fn one<S: Step>(&self, step: &S) -> StoreResult<S::Answer> {
         if let Some(error) = refusal(step) {
             return Err(error);
         }
-        let mut answer = self.ask(step, S::FUNCTION).await;
-        if let (Err(failure), Some(function)) = (&answer, S::BUSY)
-            && failure.remedy == Remedy::Look
-        {
-            answer = self.ask(step, function).await;
-        }
-        answer.map_err(|failure| failure.error(S::OP))
+        let row = self.gathered(Ask::of(step)).await;
+        row.and_then(|row| self.answer_of(step, &row)).map_err(|failure| failure.error(S::OP))
     }
 
-    async fn ask<S: Step>(&self, step: &S, function: &'static str) -> Result<S::Answer, Failure> {
-        let call = Call::one(self.schema(), function, step.values());
-        let rows = self.sessions.call(&call, S::RESEND).await?;
-        self.answer_of(step, rows.first())
-    }
-
-    pub(crate) fn answer_of<S: Step>(&self, step: &S, row: Option<&PgRow>) -> Result<S::Answer, Failure> {
+    pub(crate) fn answer_of<S: Step>(&self, step: &S, row: &PgRow) -> Result<S::Answer, Failure> {
         let place = &self.sessions.place;
-        let row = row.ok_or_else(|| Failure::nonsense(place))?;
         let answer = Answer::read(row).map_err(|error| Failure::of(place, error))?;
         step.read(answer).ok_or_else(|| Failure::nonsense(place))
     }

@@ -10,7 +10,6 @@ pub(crate) type Bound<'q> = Query<'q, Postgres, PgArguments>;
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Bytes(Option<Vec<u8>>),
-    Text(String),
     Big(i64),
     Int(i32),
     Small(Option<i16>),
@@ -20,7 +19,6 @@ pub(crate) enum Value {
 #[derive(Debug)]
 pub(crate) enum Column {
     Bytes(Vec<Option<Vec<u8>>>),
-    Text(Vec<String>),
     Big(Vec<i64>),
     Int(Vec<i32>),
     Small(Vec<Option<i16>>),
@@ -31,11 +29,18 @@ impl Value {
         Self::Bytes(Some(bytes.to_vec()))
     }
 
+    /// Of a part of a name.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Bytes(Some(bytes)) => bytes,
+            _ => &[],
+        }
+    }
+
     /// As it is written in a statement. Bytes are hexadecimal, so nothing in them can end the literal.
     pub(crate) fn write(&self, sql: &mut String) {
         match self {
             Self::Bytes(bytes) => write_bytes(sql, bytes.as_deref()),
-            Self::Text(text) => write_text(sql, text),
             Self::Big(number) => put(sql, format_args!("{number}::bigint")),
             Self::Int(number) => put(sql, format_args!("{number}::integer")),
             Self::Small(number) => write_small(sql, *number),
@@ -45,7 +50,6 @@ impl Value {
     pub(crate) fn bind(self, query: Bound<'_>) -> Bound<'_> {
         match self {
             Self::Bytes(bytes) => query.bind(bytes),
-            Self::Text(text) => query.bind(text),
             Self::Big(number) => query.bind(number),
             Self::Int(number) => query.bind(number),
             Self::Small(number) => query.bind(number),
@@ -55,7 +59,6 @@ impl Value {
     fn column(&self) -> Column {
         match self {
             Self::Bytes(_) => Column::Bytes(Vec::new()),
-            Self::Text(_) => Column::Text(Vec::new()),
             Self::Big(_) => Column::Big(Vec::new()),
             Self::Int(_) => Column::Int(Vec::new()),
             Self::Small(_) => Column::Small(Vec::new()),
@@ -65,11 +68,11 @@ impl Value {
 
 impl Column {
     /// The columns of rows that are alike.
-    pub(crate) fn of(rows: &[Vec<Value>]) -> Vec<Self> {
+    pub(crate) fn of(rows: &[&[Value]]) -> Vec<Self> {
         let mut columns: Vec<Self> =
             rows.first().map(|row| row.iter().map(Value::column).collect()).unwrap_or_default();
         for row in rows {
-            for (column, value) in columns.iter_mut().zip(row) {
+            for (column, value) in columns.iter_mut().zip(*row) {
                 column.push(value.clone());
             }
         }
@@ -79,7 +82,6 @@ impl Column {
     fn push(&mut self, value: Value) {
         match (self, value) {
             (Self::Bytes(column), Value::Bytes(value)) => column.push(value),
-            (Self::Text(column), Value::Text(value)) => column.push(value),
             (Self::Big(column), Value::Big(value)) => column.push(value),
             (Self::Int(column), Value::Int(value)) => column.push(value),
             (Self::Small(column), Value::Small(value)) => column.push(value),
@@ -88,37 +90,9 @@ impl Column {
         }
     }
 
-    pub(crate) fn write(&self, sql: &mut String) {
-        sql.push_str("ARRAY[");
-        let kind = match self {
-            Self::Bytes(values) => {
-                each(sql, values, |sql, value| write_bytes(sql, value.as_deref()));
-                "bytea"
-            }
-            Self::Text(values) => {
-                each(sql, values, |sql, value| write_text(sql, value));
-                "text"
-            }
-            Self::Big(values) => {
-                each(sql, values, |sql, value| put(sql, format_args!("{value}")));
-                "bigint"
-            }
-            Self::Int(values) => {
-                each(sql, values, |sql, value| put(sql, format_args!("{value}")));
-                "integer"
-            }
-            Self::Small(values) => {
-                each(sql, values, |sql, value| write_small(sql, *value));
-                "smallint"
-            }
-        };
-        put(sql, format_args!("]::{kind}[]"));
-    }
-
     pub(crate) fn bind(self, query: Bound<'_>) -> Bound<'_> {
         match self {
             Self::Bytes(values) => query.bind(values),
-            Self::Text(values) => query.bind(values),
             Self::Big(values) => query.bind(values),
             Self::Int(values) => query.bind(values),
             Self::Small(values) => query.bind(values),
@@ -126,24 +100,53 @@ impl Column {
     }
 }
 
-fn each<T>(sql: &mut String, values: &[T], write: impl Fn(&mut String, &T)) {
-    for (at, value) in values.iter().enumerate() {
-        if at > 0 {
-            sql.push(',');
+/// Writes one argument of many calls as one literal: as many would each be a node for the server to parse.
+pub(crate) fn write_column<'a>(sql: &mut String, values: impl Iterator<Item = &'a Value>) {
+    let (mut kind, mut separator) = ("bytea", "");
+    sql.push_str("E'{");
+    for value in values {
+        sql.push_str(separator);
+        separator = ",";
+        match value {
+            // For the literal, for the array and for the bytes.
+            Value::Bytes(Some(bytes)) => {
+                sql.push_str(r"\\\\x");
+                push_hex(sql, bytes);
+            }
+            Value::Bytes(None) | Value::Small(None) => sql.push_str("NULL"),
+            Value::Big(number) => put(sql, format_args!("{number}")),
+            Value::Int(number) => put(sql, format_args!("{number}")),
+            Value::Small(Some(number)) => put(sql, format_args!("{number}")),
         }
-        write(sql, value);
+        kind = match value {
+            Value::Bytes(_) => "bytea",
+            Value::Big(_) => "bigint",
+            Value::Int(_) => "integer",
+            Value::Small(_) => "smallint",
+        };
+    }
+    put(sql, format_args!("}}'::{kind}[]"));
+}
+
+fn push_hex(sql: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    sql.reserve(bytes.len() * 2);
+    let digit = |half: u8| char::from(DIGITS.get(usize::from(half)).copied().unwrap_or_default());
+    for byte in bytes {
+        sql.push(digit(byte >> 4));
+        sql.push(digit(byte & 15));
     }
 }
 
 fn write_bytes(sql: &mut String, bytes: Option<&[u8]>) {
     match bytes {
-        Some(bytes) => put(sql, format_args!(r"E'\\x{}'::bytea", hex::encode(bytes))),
+        Some(bytes) => {
+            sql.push_str(r"E'\\x");
+            push_hex(sql, bytes);
+            sql.push_str("'::bytea");
+        }
         None => sql.push_str("NULL::bytea"),
     }
-}
-
-fn write_text(sql: &mut String, text: &str) {
-    put(sql, format_args!("convert_from(decode('{}', 'hex'), 'UTF8')", hex::encode(text)));
 }
 
 fn write_small(sql: &mut String, number: Option<i16>) {
@@ -169,22 +172,22 @@ mod tests {
         Value::bytes(b"'; DROP TABLE x; --\0").write(&mut sql);
         assert!(sql.starts_with(r"E'\\x273b20") && sql.ends_with("00'::bytea"), "{sql}");
         assert_eq!(sql.matches('\'').count(), 2);
-        let mut sql = String::new();
-        Value::Text("it's".to_owned()).write(&mut sql);
-        assert_eq!(sql, "convert_from(decode('69742773', 'hex'), 'UTF8')");
     }
 
     #[test]
     fn rows_become_columns() {
-        let row = |n: i64| vec![Value::bytes(b"a"), Value::Big(n), Value::Bytes(None)];
-        let mut sql = String::new();
-        for column in Column::of(&[row(1), row(2)]) {
-            column.write(&mut sql);
-            sql.push(' ');
-        }
-        assert_eq!(
-            sql,
-            r"ARRAY[E'\\x61'::bytea,E'\\x61'::bytea]::bytea[] ARRAY[1,2]::bigint[] ARRAY[NULL::bytea,NULL::bytea]::bytea[] "
-        );
+        let rows = [
+            [Value::bytes(b"a"), Value::Big(7), Value::Bytes(None), Value::Small(Some(-1))],
+            [Value::bytes(b""), Value::Big(-8), Value::Bytes(None), Value::Small(None)],
+        ];
+        let column = |at: usize| {
+            let mut sql = String::new();
+            write_column(&mut sql, rows.iter().filter_map(|row| row.get(at)));
+            sql
+        };
+        assert_eq!(column(0), r"E'{\\\\x61,\\\\x}'::bytea[]");
+        assert_eq!(column(1), "E'{7,-8}'::bigint[]");
+        assert_eq!(column(2), "E'{NULL,NULL}'::bytea[]");
+        assert_eq!(column(3), "E'{-1,NULL}'::smallint[]");
     }
 }

@@ -1,10 +1,10 @@
-//! The PostgreSQL store under the suite of all stores: with and without named statements.
+//! The PostgreSQL store under the suite of all stores: with and without named statements, and behind a pooler.
 #![expect(clippy::expect_used, reason = "tests")]
 
 use hapax_conformance::{BoxError, StoreUnderTest, Suite, async_trait};
 use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
 use hapax_postgres::{PostgresOptions, PostgresStore};
-use hapax_testkit::postgres::{SharedPostgres, missing};
+use hapax_testkit::postgres::{PGBOUNCER, Pgbouncer, SharedPostgres, missing, missing_beside};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use std::{process::ExitCode, time::Duration};
 
@@ -17,19 +17,19 @@ fn given() -> Option<String> {
 struct Place {
     url: String,
     schema: String,
-    _server: Option<SharedPostgres>,
+    server: Option<SharedPostgres>,
 }
 
 impl Place {
     fn new() -> Result<Self, BoxError> {
         let server = given().is_none().then(SharedPostgres::join);
         let url = server.as_ref().map(SharedPostgres::url).or_else(given).unwrap_or_default();
-        Ok(Self { url, schema: format!("case_{}", Token::random()?.version()), _server: server })
+        Ok(Self { url, schema: format!("case_{}", Token::random()?.version()), server })
     }
 
-    async fn client(&self, more: &str) -> Result<PostgresStore, BoxError> {
+    async fn client(&self, url: &str, more: &str) -> Result<PostgresStore, BoxError> {
         // Cases run side by side, and a machine may be busy.
-        let url = format!("{}?timeout=30s&schema={}{more}", self.url, self.schema);
+        let url = format!("{url}?timeout=30s&schema={}{more}", self.schema);
         let options = PostgresOptions::from_url(&BackendUrl::parse(&url)?, &ConnectOptions::default())?;
         Ok(PostgresStore::connect(options).await?)
     }
@@ -59,7 +59,7 @@ macro_rules! store {
             }
 
             async fn client(&self) -> Result<PostgresStore, BoxError> {
-                self.0.client($more).await
+                self.0.client(&self.0.url, $more).await
             }
 
             async fn elapse(&self, by: Duration) {
@@ -85,6 +85,60 @@ macro_rules! store {
 store!(Plain, "");
 store!(Prepared, "&prepared=on");
 
+/// Behind a pooler that gives each transaction another of few sessions.
+struct Pooled {
+    place: Place,
+    pooler: Pgbouncer,
+}
+
+/// What a session could make a difference to. The other areas say what the functions do, whoever calls them: they are run
+/// with `HAPAX_TEST_LONG`.
+const POOLED_AREAS: [&str; 3] = ["contract::", "races::", "expiry::"];
+
+#[async_trait]
+impl StoreUnderTest for Pooled {
+    type Store = PostgresStore;
+
+    async fn fresh() -> Result<Self, BoxError> {
+        let place = Place::new()?;
+        let server = place.server.as_ref().ok_or("the server has to be one of our own")?;
+        let pooler = Pgbouncer::before(server.port(), 4);
+        Ok(Self { place, pooler })
+    }
+
+    async fn client(&self) -> Result<PostgresStore, BoxError> {
+        self.place.client(&self.pooler.url(), "").await
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.place.elapse(by).await;
+    }
+
+    fn exact_time() -> bool {
+        false
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    fn skips(case: &str) -> Option<&'static str> {
+        if given().is_some() {
+            return Some("a server is given, and no pooler");
+        }
+        if missing_beside(&[PGBOUNCER]).is_some() {
+            return Some("PostgreSQL or pgbouncer is not installed");
+        }
+        let is_long = std::env::var_os("HAPAX_TEST_LONG").is_some_and(|value| value == "1");
+        let is_run = is_long || POOLED_AREAS.iter().any(|area| case.starts_with(area));
+        (!is_run).then_some("behind a pooler with HAPAX_TEST_LONG=1 alone")
+    }
+}
+
 fn main() -> ExitCode {
-    Suite::new().with::<Plain>("postgres").with::<Prepared>("postgres_prepared").run()
+    Suite::new()
+        .with::<Plain>("postgres")
+        .with::<Prepared>("postgres_prepared")
+        .with::<Pooled>("postgres_pooled")
+        .run()
 }

@@ -1,25 +1,31 @@
 //! What is particular to the PostgreSQL store. What all stores promise is in the conformance suite.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod crowds;
+mod doctor;
+mod encrypted;
+mod kills;
 mod locks;
 mod outages;
 mod places;
 mod rights;
 mod settings;
+mod standbys;
 mod support;
 mod trips;
 mod versions;
 mod within;
 
-use hapax_testkit::postgres::missing;
+use hapax_testkit::postgres::missing_beside;
 use libtest_mimic::{Arguments, Completion, Trial};
 use std::process::ExitCode;
 
 /// Lists the tests of a file. One that is not listed is dead code, so none is forgotten.
 macro_rules! list {
-    ($area:literal; $($test:ident),+ $(,)?) => {
+    ($area:literal; $($test:ident),+ $(,)?) => { $crate::list!($area, &[]; $($test),+); };
+    ($area:literal, $needs:expr; $($test:ident),+ $(,)?) => {
         pub(crate) fn tests() -> Vec<libtest_mimic::Trial> {
-            vec![$($crate::trial(concat!($area, "::", stringify!($test)), || Box::pin($test()))),+]
+            vec![$($crate::trial(concat!($area, "::", stringify!($test)), $needs, || Box::pin($test()))),+]
         }
     };
 }
@@ -28,9 +34,9 @@ pub(crate) use list;
 type Test = fn() -> std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
 /// A test that shows as ignored where the programs are missing.
-fn trial(name: &str, test: Test) -> Trial {
+fn trial(name: &str, needs: &'static [&'static str], test: Test) -> Trial {
     Trial::ignorable_test(name, move || {
-        if let Some(why) = missing() {
+        if let Some(why) = missing_beside(needs) {
             return Ok(Completion::ignored_with(why));
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -41,11 +47,16 @@ fn trial(name: &str, test: Test) -> Trial {
 
 fn main() -> ExitCode {
     let files = [
+        crowds::tests(),
+        doctor::tests(),
+        encrypted::tests(),
+        kills::tests(),
         locks::tests(),
         outages::tests(),
         places::tests(),
         rights::tests(),
         settings::tests(),
+        standbys::tests(),
         trips::tests(),
         versions::tests(),
         within::tests(),

@@ -4,15 +4,14 @@ CREATE FUNCTION now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 $$;
 
--- Whether this version knows the form of the row. Any other is held as it is.
-CREATE FUNCTION is_readable(slot idempotency) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-    RETURN slot.format = 1 AND slot.state BETWEEN 0 AND 2 AND octet_length(slot.token) = 16
+-- Whether this version knows the form of the row. Any other is held as it is. In SQL, so that it becomes a part of the
+-- statements that ask it of many rows.
+CREATE FUNCTION is_readable(slot idempotency) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT slot.format = 1 AND slot.state BETWEEN 0 AND 2 AND octet_length(slot.token) = 16
         AND slot.fingerprint_version BETWEEN 0 AND 65535
         AND (slot.fingerprint_version = 0 OR coalesce(octet_length(slot.fingerprint), 0) = 32)
         AND (slot.state = 0 OR (slot.completed_at IS NOT NULL AND slot.codec IS NOT NULL AND slot.receipt IS NOT NULL))
-        AND ((slot.late).token IS NULL OR coalesce((slot.late).kind, 0) BETWEEN 1 AND 2);
-END
+        AND ((slot.late).token IS NULL OR coalesce((slot.late).kind, 0) BETWEEN 1 AND 2)
 $$;
 
 CREATE FUNCTION is_pending(slot idempotency) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$

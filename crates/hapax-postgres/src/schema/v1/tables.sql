@@ -22,7 +22,8 @@ CREATE TYPE result AS (
     until               bigint
 );
 
--- One row for each key. There is no index on the time at which a row is over: with it no update could stay on its
+-- One row for each key. Pages are filled by a third with reservations: their results, twice as long, then fit beside them,
+-- and no update needs an entry in the index. There is no index on the time at which a row is over: with it no update could stay on its
 -- page, and nothing but pruning would use it.
 CREATE TABLE idempotency (
     namespace           bytea    NOT NULL,
@@ -43,10 +44,25 @@ CREATE TABLE idempotency (
     -- The result of an earlier owner beside a pending row.
     late                result,
     PRIMARY KEY (namespace, scope, key)
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 35);
 
 -- What every step answers: a word, and the record that it speaks of. State -1: unreadable.
 CREATE TYPE answer AS (
+    said                text,
+    state               smallint,
+    token               bytea,
+    fingerprint_version integer,
+    fingerprint         bytea,
+    first_at            bigint,
+    until               bigint,
+    completed_at        bigint,
+    codec               bytea,
+    receipt             bytea
+);
+
+-- An answer among many: whose.
+CREATE TYPE numbered AS (
+    nth                 bigint,
     said                text,
     state               smallint,
     token               bytea,
