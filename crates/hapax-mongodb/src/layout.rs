@@ -15,7 +15,7 @@ pub(crate) const INDEX: &str = "gone_at";
 impl Sessions {
     /// The collection of what the store knows of itself.
     pub(crate) fn meta(&self) -> String {
-        format!("{}.meta", self.options.collection)
+        format!("{}_meta", self.options.collection)
     }
 
     /// A document of that collection.

@@ -85,7 +85,7 @@ impl MongoOptions {
         self
     }
 
-    /// The collection of records, made where it is missing; what the store knows of itself is in the one with `.meta`
+    /// The collection of records, made where it is missing; what the store knows of itself is in the one with `_meta`
     /// added.
     pub fn collection(mut self, collection: &str) -> StoreResult<Self> {
         parse::collection(collection)?;

@@ -2,23 +2,7 @@
 
 use crate::error::config;
 use hapax_core::StoreResult;
-use std::{fmt::Display, ops::RangeInclusive, str::FromStr, time::Duration};
-
-pub(crate) fn one_of<T: Copy>(name: &str, text: &str, known: &[(&str, T)]) -> StoreResult<T> {
-    known.iter().find(|(value, _)| *value == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let values: Vec<_> = known.iter().map(|(value, _)| format!("`{value}`")).collect();
-        config(format!("`{name}` is {}, not `{text}`", values.join(" or ")))
-    })
-}
-
-pub(crate) fn number<T>(name: &str, text: &str, range: RangeInclusive<T>) -> StoreResult<T>
-where
-    T: FromStr + PartialOrd + Display,
-{
-    text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
-        config(format!("`{name}` is a whole number from {} to {}", range.start(), range.end()))
-    })
-}
+use std::time::Duration;
 
 pub(crate) fn duration(name: &str, text: &str) -> StoreResult<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();

@@ -63,7 +63,7 @@ impl MongoStore {
     }
 
     async fn rows(&self, after: &str, deadline: Instant) -> Result<Vec<Document>, Failure> {
-        let times = doc! { "pending.until": 1, "result.until": 1, "late.until": 1 };
+        let times = doc! { "result.receipt": 0, "late.receipt": 0 };
         let collection = &self.sessions.options.collection;
         self.sessions.find(collection, doc! { "_id": { "$gt": after } }, ROWS, Some(times), deadline).await
     }

@@ -15,7 +15,6 @@ use mongodb::{
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 use tokio::{
     runtime::{Handle, Id},
@@ -191,10 +190,6 @@ impl Sessions {
             Some(moment) => Ok(moment),
             None => self.hello(deadline).await.map(|(_, moment)| moment),
         }
-    }
-
-    pub(crate) fn limit(&self) -> Duration {
-        self.options.timeout
     }
 }
 
