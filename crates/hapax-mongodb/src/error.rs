@@ -84,7 +84,8 @@ impl Failure {
     pub(crate) fn of(place: &str, error: Error) -> Self {
         let failure = match error.kind.as_ref() {
             ErrorKind::Command(said) => return of_code(place, said.code, &said.code_name),
-            ErrorKind::Authentication { .. } => auth(place),
+            // Its text is the server's.
+            ErrorKind::Authentication { .. } => return auth(place),
             ErrorKind::ServerSelection { .. } => unreachable(place),
             ErrorKind::DnsResolve { .. } | ErrorKind::InvalidTlsConfig { .. } => {
                 return Self::of_connect(place, true, error);
@@ -139,6 +140,13 @@ impl Failure {
         Self::new(StoreErrorKind::Timeout, format!("{place} did not answer within {limit:?}"))
     }
 
+    /// Nobody said anything, in no way that tells why.
+    pub(crate) fn silent(place: &str, is_tls: bool, limit: Duration) -> Self {
+        let hint = if is_tls { "; where it does not speak TLS, leave `tls=true` out" } else { "" };
+        let reason = format!("{place} took no connection, or said nothing, within {limit:?}{hint}");
+        Self::new(StoreErrorKind::Timeout, reason)
+    }
+
     pub(crate) fn no_runtime() -> Self {
         let reason = "it needs a tokio runtime, and this call was made outside of one";
         Self::new(StoreErrorKind::Unsupported, reason)
@@ -161,6 +169,12 @@ impl Failure {
     pub(crate) fn undone(mut self) -> Self {
         self.applied = Applied::No;
         self
+    }
+
+    /// Whether no server was found, for a reason that the call itself does not know.
+    pub(crate) fn is_out_of_reach(&self) -> bool {
+        let is_search = |error: &Arc<Error>| matches!(error.kind.as_ref(), ErrorKind::ServerSelection { .. });
+        self.kind == StoreErrorKind::Timeout || self.cause.as_ref().is_some_and(is_search)
     }
 
     pub(crate) fn is_maybe_applied(&self) -> bool {

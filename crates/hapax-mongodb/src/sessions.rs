@@ -142,12 +142,17 @@ impl Sessions {
                 failure = watch.all_failed(&self.options) => Err(failure),
             }
         };
-        asked.await.map(|(reply, _)| reply).map_err(|failure| {
-            // Why is known to whoever watches the servers.
-            let is_out_of_reach =
-                matches!(failure.kind, StoreErrorKind::Unavailable | StoreErrorKind::Timeout);
-            watch.why(&self.options).filter(|_| is_out_of_reach).unwrap_or(failure).undone()
-        })
+        let failure = match asked.await {
+            Ok((reply, _)) => return Ok(reply),
+            Err(failure) => failure,
+        };
+        let options = &self.options;
+        // Why is known to whoever watches the servers.
+        let why = || {
+            let silent = || Failure::silent(&self.place, options.is_tls(), options.timeout);
+            watch.why(options).unwrap_or_else(silent)
+        };
+        Err(if failure.is_out_of_reach() { why() } else { failure }.undone())
     }
 
     /// What the primary says of itself, and the moment.
