@@ -72,7 +72,7 @@ impl Sessions {
         deadline: Instant,
     ) -> Result<Written, Failure> {
         let mut command = statements(collection, writes);
-        let limit = Sessions::server_ms(deadline);
+        let limit = Self::server_ms(deadline);
         command.insert("ordered", false);
         command.insert("writeConcern", doc! { "w": "majority", "j": true, "wtimeout": limit });
         command.insert("maxTimeMS", limit);
@@ -125,7 +125,7 @@ impl Sessions {
             "singleBatch": true,
             "batchSize": i64::try_from(limit).unwrap_or(i64::MAX),
             "readConcern": { "level": "local" },
-            "maxTimeMS": Sessions::server_ms(deadline),
+            "maxTimeMS": Self::server_ms(deadline),
         };
         if let Some(projection) = projection {
             command.insert("projection", projection);

@@ -116,6 +116,15 @@ impl State {
                 "three members go on when one of them is away",
             );
         }
+        if self.topology == Topology::Sharded {
+            found.find(
+                "clock",
+                Severity::Info,
+                "the time is that of the routers, each of which has its own: one that is ahead by more than a second ends \
+                 leases early",
+                "let all of them set their clocks by NTP",
+            );
+        }
         if let Some(reason) = self.unfit {
             found.find(
                 "collection",
@@ -193,13 +202,14 @@ mod tests {
     fn a_sound_replica_set_has_no_findings() {
         assert_eq!(judged(|_| {}), []);
         assert_eq!(judged(|state| state.indexes = None), []);
-        assert_eq!(judged(|state| state.topology = Topology::Sharded), []);
     }
 
     #[test]
     fn what_may_forget_or_refuse_a_key_is_found() {
         let standalone = judged(|state| state.topology = Topology::Standalone);
         assert_eq!(standalone, [("topology", Severity::Warning)]);
+        let sharded = judged(|state| state.topology = Topology::Sharded);
+        assert_eq!(sharded, [("clock", Severity::Info)]);
         assert_eq!(judged(|state| state.members = 1), [("replicas", Severity::Info)]);
         assert_eq!(judged(|state| state.unfit = Some("is capped")), [("collection", Severity::Error)]);
         assert_eq!(judged(|state| state.overruled = vec!["w"]), [("url", Severity::Info)]);

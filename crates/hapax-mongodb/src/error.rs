@@ -92,7 +92,7 @@ impl Failure {
             }
             // It had not left.
             ErrorKind::ConnectionPoolCleared { .. } => unreachable(place).with(Remedy::Again),
-            ErrorKind::Io(_) => lost(place),
+            ErrorKind::Io(_) | ErrorKind::Shutdown => lost(place),
             ErrorKind::IncompatibleServer { .. } => Self::new(
                 StoreErrorKind::Unsupported,
                 format!(
@@ -103,7 +103,6 @@ impl Failure {
                 StoreErrorKind::Config,
                 format!("the settings of the connection to {place} cannot be used"),
             ),
-            ErrorKind::Shutdown => lost(place),
             _ => Self::nonsense(place),
         };
         failure.because(error)

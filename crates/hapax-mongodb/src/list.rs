@@ -5,7 +5,7 @@ use hapax_core::{
     Name, StoreResult,
     idempotency::{List, Page, Record, StateFilter},
 };
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 
 const OP: &str = "list keys";
 /// So many documents are in one reply at most.
@@ -75,13 +75,12 @@ fn range(req: &List) -> (String, String) {
 fn filter(start: &str, end: &str, state: Option<StateFilter>) -> Document {
     let mut filter = doc! { "_id": { "$gte": start, "$lt": end } };
     let late = doc! { "late": { "$exists": true } };
-    match state {
-        None => {}
-        Some(StateFilter::Pending) => drop(filter.insert("pending", doc! { "$exists": true })),
-        Some(StateFilter::Done) => drop(filter.insert("$or", vec![doc! { "result.kind": "done" }, late])),
-        Some(StateFilter::Unknown) => {
-            drop(filter.insert("$or", vec![doc! { "result.kind": "unknown" }, late]))
-        }
-    }
+    let (field, wanted) = match state {
+        None => return filter,
+        Some(StateFilter::Pending) => ("pending", Bson::from(doc! { "$exists": true })),
+        Some(StateFilter::Done) => ("$or", Bson::from(vec![doc! { "result.kind": "done" }, late])),
+        Some(StateFilter::Unknown) => ("$or", Bson::from(vec![doc! { "result.kind": "unknown" }, late])),
+    };
+    filter.insert(field, wanted);
     filter
 }

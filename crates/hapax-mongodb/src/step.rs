@@ -24,6 +24,10 @@ pub(crate) trait Step: Sync {
     /// Whether a command of many tells for each whether it was done: where a statement can only be done or fail.
     const TELLS: bool = true;
 
+    /// Whether it may find that an earlier call under its token has done it. Where no write of its own has waited for
+    /// the majority, that has to be confirmed before it is told.
+    const CLAIMS: bool = false;
+
     /// Whose document it changes.
     fn name(&self) -> &Name;
 
@@ -136,6 +140,7 @@ impl Step for Extend<'_> {
 impl Step for Retake {
     type Answer = Retaken;
     const OP: &'static str = "take a key of unknown outcome";
+    const CLAIMS: bool = true;
 
     fn name(&self) -> &Name {
         &self.name
@@ -151,6 +156,7 @@ pub(crate) struct DropUnknown<'a>(pub(crate) &'a Name, pub(crate) Token);
 impl Step for DropUnknown<'_> {
     type Answer = Dropped;
     const OP: &'static str = "drop an unknown outcome";
+    const CLAIMS: bool = true;
 
     fn name(&self) -> &Name {
         self.0
@@ -163,6 +169,7 @@ impl Step for DropUnknown<'_> {
 impl Step for Resolve {
     type Answer = Resolved;
     const OP: &'static str = "settle an unknown outcome";
+    const CLAIMS: bool = true;
 
     fn name(&self) -> &Name {
         &self.name

@@ -98,7 +98,11 @@ impl MongoStore {
                 (change, answer) = step.decide(&found, &at);
             }
             match write::change(&id, &found, &change) {
-                None => return Ok(answer),
+                None if !S::CLAIMS => return Ok(answer),
+                None => {
+                    self.sessions.write(write::nothing(&id), true, deadline).await?;
+                    return Ok(answer);
+                }
                 Some(write) => match self.sessions.write(write, S::RESEND, deadline).await? {
                     Wrote::Yes => return Ok(answer),
                     Wrote::Duplicate { is_told: false } => {}

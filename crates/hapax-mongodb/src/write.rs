@@ -75,6 +75,12 @@ pub(crate) fn extend(name: &Name, token: &Token, lease: Span, at: &Moment) -> Wr
     Write::Update { filter, update: lasting(until), upsert: false }
 }
 
+/// Changes nothing, and waits until the majority has all that was written before.
+pub(crate) fn nothing(id: &str) -> Write {
+    let filter = doc! { "_id": id, "form": "none" };
+    Write::Update { filter, update: doc! { "$set": { "form": value::FORM } }, upsert: false }
+}
+
 /// What makes the change, where the document is still what was found; none where there is nothing to write.
 pub(crate) fn change(id: &str, found: &Slot, change: &Change) -> Option<Write> {
     let Some(entry) = found else {

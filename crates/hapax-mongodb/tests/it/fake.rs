@@ -1,4 +1,5 @@
 //! A server that says what a test wants it to say, for what a real one says only on a bad day.
+#![expect(clippy::indexing_slicing, reason = "tests")]
 
 use mongodb::bson::{DateTime, Document, doc};
 use std::sync::{Arc, Mutex};

@@ -3,7 +3,9 @@
 use crate::support::{Place, complete, is_yours, reserve};
 use hapax_core::{
     Span, StoreResult,
-    idempotency::{Completed, Extended, IdempotencyStore, Reserve, Reserved, Write},
+    idempotency::{
+        Completed, Dropped, Extended, IdempotencyStore, Kind, Reserve, Reserved, Retake, Retaken, Write,
+    },
 };
 use hapax_mongodb::{MongoOptions, MongoStore};
 use mongodb::{
@@ -19,6 +21,7 @@ use std::{
 crate::list!("trips";
     the_usual_steps_take_one_trip,
     batches_take_a_trip_or_two,
+    what_an_earlier_call_did_is_confirmed_before_it_is_told,
     writes_wait_for_the_majority_and_reads_are_of_the_primary,
 );
 
@@ -75,7 +78,7 @@ async fn the_usual_steps_take_one_trip() {
     assert_eq!(heard.names(), ["update"]);
 }
 
-fn all<T>(answers: Vec<StoreResult<T>>, holds: impl Fn(&T) -> bool) {
+fn all<T>(answers: &[StoreResult<T>], holds: impl Fn(&T) -> bool) {
     assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(&holds)));
 }
 
@@ -84,23 +87,50 @@ async fn batches_take_a_trip_or_two() {
     let heard = Heard::new(&place, "").await;
     let store = &heard.store;
     let reqs: Vec<Reserve> = (0..100).map(|n| reserve(&n.to_string())).collect();
-    all(store.reserve_many(&reqs).await, is_yours);
+    all(&store.reserve_many(&reqs).await, is_yours);
     assert_eq!(heard.names(), ["insert"]);
-    all(store.reserve_many(&reqs).await, is_yours);
+    all(&store.reserve_many(&reqs).await, is_yours);
     assert_eq!(heard.names(), ["insert", "find"]);
     let longer = Span::new(Duration::from_hours(1)).unwrap();
     let leases: Vec<_> = reqs.iter().map(|req| (req.name.clone(), req.token, longer)).collect();
-    all(store.extend_many(&leases).await, |answer| matches!(answer, Extended::Until(_)));
+    all(&store.extend_many(&leases).await, |answer| matches!(answer, Extended::Until(_)));
     assert_eq!(heard.names(), ["update"]);
     let (done, freed) = reqs.split_at(50);
     let results: Vec<_> = done.iter().map(complete).collect();
-    all(store.complete_many(&results).await, |answer| *answer == Completed::Stored);
+    all(&store.complete_many(&results).await, |answer| *answer == Completed::Stored);
     assert_eq!(heard.names(), ["update"]);
     let tokens: Vec<_> = freed.iter().map(|req| (req.name.clone(), req.token)).collect();
-    all(store.release_many(&tokens).await, |answer| *answer == Write::Applied);
+    all(&store.release_many(&tokens).await, |answer| *answer == Write::Applied);
     assert_eq!(heard.names(), ["find", "delete"]);
-    all(store.release_many(&tokens).await, |answer| *answer == Write::Fenced);
+    all(&store.release_many(&tokens).await, |answer| *answer == Write::Fenced);
     assert_eq!(heard.names(), ["find"]);
+}
+
+/// Its write may have been done where the majority has not got it yet.
+async fn what_an_earlier_call_did_is_confirmed_before_it_is_told() {
+    let place = Place::new();
+    let heard = Heard::new(&place, "").await;
+    let (store, req) = (&heard.store, reserve("k"));
+    for _ in 0..2 {
+        assert!(is_yours(&store.reserve(&req).await.unwrap()));
+    }
+    assert_eq!(heard.names(), ["insert", "insert", "find"]);
+    let mut unknown = complete(&req);
+    unknown.kind = Kind::Unknown;
+    assert_eq!(store.complete(&unknown).await.unwrap(), Completed::Stored);
+    assert_eq!(store.complete(&unknown).await.unwrap(), Completed::AlreadyDone);
+    assert_eq!(heard.names(), ["update", "update", "find"]);
+    let asker = reserve("k");
+    let (token, fingerprint, lease) = (asker.token, asker.fingerprint, asker.lease);
+    let retake = Retake { name: asker.name, token, fingerprint, lease };
+    for _ in 0..2 {
+        assert!(matches!(store.retake_unknown(&retake).await.unwrap(), Retaken::Yours { .. }));
+    }
+    assert_eq!(heard.names(), ["find", "update", "find", "update"]);
+    for _ in 0..2 {
+        assert_eq!(store.drop_unknown(&retake.name, &token).await.unwrap(), Dropped::Dropped);
+    }
+    assert_eq!(heard.names(), ["find", "update", "find", "update"]);
 }
 
 async fn writes_wait_for_the_majority_and_reads_are_of_the_primary() {
