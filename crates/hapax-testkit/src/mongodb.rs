@@ -167,7 +167,7 @@ impl Drop for Mongo {
     }
 }
 
-/// One server for every test process that asks, each with databases of its own.
+/// A server for test processes that ask, each with databases of its own.
 #[derive(Debug)]
 pub struct SharedMongo(Shared);
 
@@ -175,7 +175,9 @@ impl SharedMongo {
     /// Uses the one that is there, or starts it.
     pub fn join() -> Self {
         let is_up = |state: &str| state.parse().is_ok_and(|port| hello(port).is_some());
-        Self(shared::join("mongodb", is_up, |pipe| Mongo::living(Life::Pipe(pipe)).leave().to_string()))
+        // A stand-in serves everybody with one thread: of two, each has half of the tests.
+        let kind = format!("mongodb-{}", std::process::id() % 2);
+        Self(shared::join(&kind, is_up, |pipe| Mongo::living(Life::Pipe(pipe)).leave().to_string()))
     }
 
     /// `mongodb://127.0.0.1:PORT`.
@@ -256,4 +258,24 @@ pub fn in_database(url: &str, database: &str) -> String {
         "{scheme}://{hosts}/{database}?{}",
         options.map(|options| format!("{options}&")).unwrap_or_default()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the encoder of another language writes it.
+    #[test]
+    fn commands_are_encoded_as_they_must_be() {
+        let expected = b"\x6e\0\0\0\x03replSetInitiate\0\x49\0\0\0\x02_id\0\x06\0\0\0hapax\0\
+            \x04members\0\x2c\0\0\0\x030\0\x24\0\0\0\x10_id\0\0\0\0\0\x02host\0\x0c\0\0\0\x3127.0.0.1:7\0\0\0\0\
+            \x02$db\0\x06\0\0\0admin\0\0";
+        assert_eq!(document(&initiate(7)), expected);
+    }
+
+    #[test]
+    fn a_url_keeps_its_options() {
+        assert_eq!(in_database("mongodb://h:1", "x"), "mongodb://h:1/x?");
+        assert_eq!(in_database("mongodb://h:1/old?w=1", "x"), "mongodb://h:1/x?w=1&");
+    }
 }
