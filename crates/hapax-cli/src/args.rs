@@ -21,7 +21,8 @@ EXAMPLES:
 
 Durations have a unit: 250ms, 5s, 10m, 24h, 7d.
 Stores: sqlite:PATH (the default, in $XDG_DATA_HOME/hapax/hapax.db), memory: (ends with the process),
-  redis://HOST:PORT/DB, rediss:// (encrypted), redis+unix:PATH, redis+cluster://HOST,HOST, redis+sentinel://HOST,HOST/PRIMARY.
+  redis://HOST:PORT/DB, rediss:// (encrypted), redis+unix:PATH, redis+cluster://HOST,HOST, redis+sentinel://HOST,HOST/PRIMARY,
+  postgres://HOST/DATABASE; in a build with the feature `mongodb` also mongodb://HOST/DATABASE.
 Settings: a flag, else the variable, else hapax.toml (store, namespace), else the default.
 An empty variable counts as unset; an empty HAPAX_STORE is refused.";
 

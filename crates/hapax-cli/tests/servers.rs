@@ -8,6 +8,7 @@ mod sandbox;
 
 use hapax_testkit::{
     missing,
+    mongodb::{self, SharedMongo},
     postgres::{self, SharedPostgres},
     redis::{PROGRAM, Redis},
 };
@@ -16,7 +17,8 @@ use sandbox::Sandbox;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let tests: [(&'static str, fn()); 6] = [
+    let tests: [(&'static str, fn()); 7] = [
+        ("mongodb::once_runs_on_one_machine", once_runs_on_one_machine_by_mongodb),
         ("postgres::once_runs_on_one_machine", once_runs_on_one_machine_by_postgres),
         ("redis::once_runs_on_one_machine", once_runs_on_one_machine),
         ("redis::a_call_on_another_machine_is_in_flight", a_call_on_another_machine_is_in_flight),
@@ -26,7 +28,12 @@ fn main() -> ExitCode {
     ];
     let trial = |(name, test): (&'static str, fn())| {
         Trial::ignorable_test(name, move || {
-            let why = if name.starts_with("redis") { missing(&[PROGRAM]) } else { postgres::missing() };
+            let why = match name.split("::").next() {
+                Some("mongodb") if !cfg!(feature = "mongodb") => Some("not in this build".to_owned()),
+                Some("mongodb") => mongodb::missing(),
+                Some("redis") => missing(&[PROGRAM]),
+                _ => postgres::missing(),
+            };
             if let Some(why) = why {
                 return Ok(Completion::ignored_with(why));
             }
@@ -40,6 +47,15 @@ fn main() -> ExitCode {
 fn once_runs_on_one_machine() {
     let server = Redis::start();
     runs_on_one_machine(&server.url());
+}
+
+fn once_runs_on_one_machine_by_mongodb() {
+    let server = SharedMongo::join();
+    let url = mongodb::in_database(&server.url(), &format!("once_{}", std::process::id()));
+    runs_on_one_machine(&url);
+    let object = Sandbox::new().hapax(&["doctor", "--json", "--store", &url]).exits(0).json();
+    assert!(object["facts"]["version"].as_str().unwrap().starts_with("MongoDB "), "{object}");
+    assert_eq!(object["clock_ahead_ms"], 0, "{object}");
 }
 
 fn once_runs_on_one_machine_by_postgres() {

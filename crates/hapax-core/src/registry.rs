@@ -47,6 +47,8 @@ const KNOWN: &[(&str, &str)] = &[
     ("sqlite", "sqlite"),
     ("postgres", "postgres"),
     ("postgresql", "postgres"),
+    ("mongodb", "mongodb"),
+    ("mongodb+srv", "mongodb"),
     ("redis", "redis"),
     ("rediss", "redis"),
     ("redis+unix", "redis"),
@@ -118,6 +120,7 @@ mod tests {
         assert!(ask("memory:").await.is_ok());
         assert!(ask("sqlite:x.db").await.unwrap_err().to_string().contains("feature `sqlite`"));
         assert!(ask("redis+cluster://h").await.unwrap_err().to_string().contains("feature `redis`"));
+        assert!(ask("mongodb+srv://h").await.unwrap_err().to_string().contains("feature `mongodb`"));
         assert!(ask("mysql://h").await.unwrap_err().to_string().contains("memory:"));
     }
 }

@@ -12,8 +12,8 @@ use std::{sync::Arc, time::Duration};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(crate) const TRANSACTION: &str = "transaction";
 
-/// Connects to a store: `memory:` for this process, `sqlite:PATH` for this machine, `redis://HOST` and its kin, or
-/// `postgres://HOST/DATABASE`, for many.
+/// Connects to a store: `memory:` for this process, `sqlite:PATH` for this machine, `redis://HOST` and its kin,
+/// `postgres://HOST/DATABASE` or `mongodb://HOST/DATABASE` for many.
 pub fn connect(url: impl AsRef<str>) -> Connect {
     let options = ConnectOptions::default();
     Connect { url: url.as_ref().to_owned(), namespace: None, options, strict: false }
@@ -85,6 +85,8 @@ fn registry() -> Registry {
     let registry = registry.with(hapax_redis::DRIVER);
     #[cfg(feature = "postgres")]
     let registry = registry.with(hapax_postgres::DRIVER);
+    #[cfg(feature = "mongodb")]
+    let registry = registry.with(hapax_mongodb::DRIVER);
     registry
 }
 

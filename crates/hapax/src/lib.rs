@@ -27,6 +27,7 @@
 //! | `sqlite` | yes | the embedded store, `sqlite:PATH` |
 //! | `redis` | | Redis: one server, Sentinel or Cluster, `redis://HOST` |
 //! | `postgres` | | PostgreSQL, `postgres://HOST/DATABASE`; receipts that commit with your own rows |
+//! | `mongodb` | | MongoDB, `mongodb://HOST/DATABASE` |
 //! | `mail` | yes | [`mail`]: messages, receipts, transports, the idempotent decorator |
 //! | `full` | | all of them |
 
@@ -76,6 +77,12 @@ pub mod redis {
 #[cfg(feature = "postgres")]
 pub mod postgres {
     pub use hapax_postgres::*;
+}
+
+/// The MongoDB store and its options.
+#[cfg(feature = "mongodb")]
+pub mod mongodb {
+    pub use hapax_mongodb::*;
 }
 
 /// For tests of your own code.

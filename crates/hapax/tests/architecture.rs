@@ -52,7 +52,12 @@ fn crates_depend_on_each_other_as_the_table_says() {
 
 #[test]
 fn a_driver_stays_in_its_backend() {
-    let drivers = [("redis", "hapax-redis"), ("rusqlite", "hapax-sqlite"), ("sqlx", "hapax-postgres")];
+    let drivers = [
+        ("mongodb", "hapax-mongodb"),
+        ("redis", "hapax-redis"),
+        ("rusqlite", "hapax-sqlite"),
+        ("sqlx", "hapax-postgres"),
+    ];
     for (name, (_, others)) in edges() {
         for (driver, backend) in drivers {
             assert_eq!(others.contains(driver), name == backend, "{driver} in {name}");
