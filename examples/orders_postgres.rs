@@ -3,109 +3,76 @@
 #![deny(unused_must_use)]
 #![expect(clippy::print_stdout, reason = "an example")]
 
-use anyhow::{bail, ensure};
-use hapax::{
-    BackendUrl, Key,
-    core::{
-        Name, Namespace, Scope, Span, Token,
-        idempotency::{
-            Complete, Completed, IdempotencyStore, Kind, Receipt, RecordState, Reserve, Reserved, Write,
-        },
-        registry::ConnectOptions,
-    },
-    postgres::{PostgresOptions, PostgresStore},
-    stable_hash,
-};
-use sqlx::{Connection as _, PgConnection, Row as _};
-use std::{fmt, time::Duration};
+use hapax::postgres::{Claim, Transactional, Tx};
+use serde::{Deserialize, Serialize};
+use sqlx::{PgPool, Row as _};
 
-#[derive(serde::Serialize)]
+#[derive(Serialize)]
 struct Cart {
     id: &'static str,
     sku: &'static str,
     pieces: i32,
 }
 
-enum Outcome {
-    Ordered(i64),
-    SoldOut,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct OrderId(i64);
+
+/// Once per cart, however often it is called and wherever it is interrupted.
+async fn place(orders: &Transactional, cart: &Cart) -> anyhow::Result<OrderId> {
+    Ok(orders.run(["order", cart.id], cart, async |tx| insert(tx, cart).await).await??)
 }
 
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ordered(id) => write!(f, "order {id}"),
-            Self::SoldOut => f.write_str("sold out"),
-        }
-    }
-}
-
-/// Longer than the transaction can take: nobody renews this lease.
-const LEASE: Duration = Duration::from_mins(1);
-const TTL: Duration = Duration::from_hours(24);
-
-async fn place(store: &PostgresStore, conn: &mut PgConnection, cart: &Cart) -> anyhow::Result<Outcome> {
-    let name = Name::new(&Namespace::default(), &Scope::new("order")?, &Key::new(cart.id)?);
-    let fingerprint = stable_hash(cart)?;
-    // A transaction of its own, so that a second call is told at once, and does not wait for the first.
-    let req = Reserve { name, token: Token::random()?, fingerprint, lease: Span::new(LEASE)? };
-    if let Reserved::Held(record) = store.reserve(&req).await? {
-        ensure!(record.fingerprint == fingerprint, "the key was used for another cart");
-        return match record.state {
-            RecordState::Settled { kind: Kind::Done, receipt, .. } => {
-                Ok(Outcome::Ordered(serde_json::from_slice(&receipt.bytes)?))
-            }
-            _ => bail!("another call is at it"),
-        };
-    }
-    // Whatever ends this early rolls the transaction back. The key is free when the lease has passed.
-    let mut tx = conn.begin().await?;
-    let sql = "UPDATE example_stock SET pieces = pieces - $2 WHERE sku = $1 AND pieces >= $2";
-    let taken = sqlx::query(sql).bind(cart.sku).bind(cart.pieces).execute(&mut *tx).await?;
+/// The same by hand: a cart that cannot be served is written down, and may be tried again.
+async fn place_or_refuse(
+    orders: &Transactional,
+    pool: &PgPool,
+    cart: &Cart,
+) -> anyhow::Result<Option<OrderId>> {
+    let reservation = match orders.claim(["order", cart.id], cart).await? {
+        Claim::Replayed(id) => return Ok(Some(id)),
+        Claim::New(reservation) => reservation,
+    };
+    // An early return rolls back and frees the key.
+    let mut tx = pool.begin().await?;
+    let taken = "UPDATE example_stock SET pieces = pieces - $2 WHERE sku = $1 AND pieces >= $2";
+    let taken = sqlx::query(taken).bind(cart.sku).bind(cart.pieces).execute(&mut *tx).await?;
     if taken.rows_affected() == 0 {
-        // Also a part of the transaction: the note of it and the free key come together.
-        sqlx::query("INSERT INTO example_refusals (cart) VALUES ($1)")
-            .bind(cart.id)
-            .execute(&mut *tx)
-            .await?;
-        let freed = store.release_in(&mut tx, &req.name, &req.token).await?;
-        ensure!(freed == Write::Applied, "the lease has passed, and the call is another's");
+        let refusal = "INSERT INTO example_refusals (cart) VALUES ($1)";
+        sqlx::query(refusal).bind(cart.id).execute(&mut *tx).await?;
+        reservation.release_in(&mut tx).await?;
         tx.commit().await?;
-        return Ok(Outcome::SoldOut);
+        return Ok(None);
     }
+    let id = insert(&mut tx, cart).await?;
+    reservation.complete_in(&mut tx, &id).await?;
+    tx.commit().await?;
+    Ok(Some(id))
+}
+
+async fn insert(tx: &mut Tx<'_>, cart: &Cart) -> sqlx::Result<OrderId> {
     let sql = "INSERT INTO example_orders (cart) VALUES ($1) RETURNING id";
-    let id: i64 = sqlx::query(sql).bind(cart.id).fetch_one(&mut *tx).await?.try_get(0)?;
-    let receipt = Receipt::new("json/1", serde_json::to_vec(&id)?);
-    let Reserve { name, token, .. } = req;
-    let result = Complete { name, token, fingerprint, kind: Kind::Done, receipt, ttl: Span::new(TTL)? };
-    // Anything but `Stored` says that the effect is another call's: this one must not commit.
-    match store.complete_in(&mut tx, &result).await? {
-        Completed::Stored => tx.commit().await?,
-        other => bail!("rolled back: {other:?}"),
-    }
-    Ok(Outcome::Ordered(id))
+    Ok(OrderId(sqlx::query(sql).bind(cart.id).fetch_one(&mut **tx).await?.try_get(0)?))
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let url = std::env::var("DATABASE_URL")?;
-    let options = PostgresOptions::from_url(&BackendUrl::parse(&url)?, &ConnectOptions::default())?;
-    let store = PostgresStore::connect(options).await?;
-    let mut conn = PgConnection::connect(&url).await?;
+    let (hapax, pool) = (hapax::connect(&url).await?, PgPool::connect(&url).await?);
     sqlx::raw_sql(
         "CREATE TABLE IF NOT EXISTS example_orders (id bigserial PRIMARY KEY, cart text NOT NULL UNIQUE); \
          CREATE TABLE IF NOT EXISTS example_refusals (cart text NOT NULL); \
          CREATE TABLE IF NOT EXISTS example_stock (sku text PRIMARY KEY, pieces integer NOT NULL); \
          INSERT INTO example_stock VALUES ('tea', 3) ON CONFLICT DO NOTHING",
     )
-    .execute(&mut conn)
+    .execute(&pool)
     .await?;
-    let cart = Cart { id: "c1", sku: "tea", pieces: 2 };
-    println!("ordered: {}", place(&store, &mut conn, &cart).await?);
-    println!("the same again: {}", place(&store, &mut conn, &cart).await?);
-    let other = Cart { id: "c2", sku: "tea", pieces: 2 };
-    println!("too many: {}", place(&store, &mut conn, &other).await?);
-    let left: i32 = sqlx::query("SELECT pieces FROM example_stock").fetch_one(&mut conn).await?.try_get(0)?;
-    println!("left: {left}");
+    let orders = Transactional::new(&hapax, &pool).await?;
+    let cart = |id, pieces| Cart { id, sku: "tea", pieces };
+    println!("placed: {:?}", place(&orders, &cart("c0", 1)).await?);
+    println!("the same again: {:?}", place(&orders, &cart("c0", 1)).await?);
+    println!("served: {:?}", place_or_refuse(&orders, &pool, &cart("c1", 2)).await?);
+    println!("the same again: {:?}", place_or_refuse(&orders, &pool, &cart("c1", 2)).await?);
+    println!("too many: {:?}", place_or_refuse(&orders, &pool, &cart("c2", 2)).await?);
+    let _ = hapax.close().await;
     Ok(())
 }

@@ -7,8 +7,8 @@ use crate::{
     protocol::{Begun, Reservation},
 };
 use hapax_core::{
-    IntoFingerprint, IntoKey, StoreResult,
-    idempotency::{Complete, Completed, Kind, RecordState},
+    IntoFingerprint, IntoKey, Name, StoreResult, Token,
+    idempotency::{Complete, Completed, Kind, RecordState, Write},
 };
 use std::{fmt, marker::PhantomData};
 
@@ -88,6 +88,20 @@ impl<T, C: Codec<T>> Claimed<T, C> {
         F: AsyncFnOnce(&Complete) -> StoreResult<Completed>,
     {
         self.reservation.complete_by(encode(&self.codec, value), step).await
+    }
+
+    /// Frees the key by `step`, as a part of a transaction that is committed afterwards.
+    ///
+    /// # Errors
+    /// Anything but [`Write::Applied`] is `idempotency.store_failed`: the transaction must not commit.
+    ///
+    /// # Cancel safety
+    /// As [`complete_by`](Self::complete_by).
+    pub async fn release_by<F>(self, step: F) -> Result<(), IdempotencyError>
+    where
+        F: AsyncFnOnce(&Name, &Token) -> StoreResult<Write>,
+    {
+        self.reservation.release_by(step).await
     }
 
     /// Frees the key. What the store refuses is retried in the background until the lease has passed.

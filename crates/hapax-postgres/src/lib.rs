@@ -33,6 +33,7 @@ mod doctor;
 mod driver;
 mod error;
 mod gather;
+mod home;
 mod idempotency;
 mod list;
 mod options;

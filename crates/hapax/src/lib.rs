@@ -33,6 +33,8 @@
 
 mod connect;
 mod examine;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
@@ -71,12 +73,6 @@ pub mod mail {
 #[cfg(feature = "redis")]
 pub mod redis {
     pub use hapax_redis::*;
-}
-
-/// The PostgreSQL store, its options, and the forms that take a transaction of yours.
-#[cfg(feature = "postgres")]
-pub mod postgres {
-    pub use hapax_postgres::*;
 }
 
 /// The MongoDB store and its options.

@@ -1,23 +1,109 @@
-//! Examples that need a server.
+//! Rows and receipt in one transaction of PostgreSQL, by the example and on bad days.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use hapax::{
+    IdempotencyError, StoreErrorKind,
+    postgres::{Transactional, Tx},
+};
 use hapax_testkit::postgres::{Postgres, missing};
 use libtest_mimic::{Arguments, Completion, Trial};
+use sqlx::PgPool;
 use std::{
+    convert::Infallible,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
 fn main() -> ExitCode {
-    let trial = Trial::ignorable_test("orders_commit_with_their_receipt", || {
-        if let Some(why) = missing() {
-            return Ok(Completion::ignored_with(why));
-        }
-        orders_commit_with_their_receipt();
-        Ok(Completion::Completed)
+    let cases: [(&str, fn()); 3] = [
+        ("orders_commit_with_their_receipt", orders_commit_with_their_receipt),
+        ("rows_go_with_a_receipt_that_is_refused", || on_runtime(rows_go_with_a_receipt_that_is_refused())),
+        ("a_pool_of_another_database_is_refused", || on_runtime(a_pool_of_another_database_is_refused())),
+    ];
+    let trials = cases.map(|(name, case)| {
+        Trial::ignorable_test(name, move || {
+            if let Some(why) = missing() {
+                return Ok(Completion::ignored_with(why));
+            }
+            case();
+            Ok(Completion::Completed)
+        })
     });
-    libtest_mimic::run(&Arguments::from_args(), vec![trial]).exit_code()
+    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
+}
+
+fn on_runtime(case: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(case);
+}
+
+async fn count(pool: &PgPool) -> i64 {
+    sqlx::query_scalar("SELECT count(*) FROM orders").fetch_one(pool).await.unwrap()
+}
+
+async fn insert(tx: &mut Tx<'_>) -> sqlx::Result<i64> {
+    sqlx::query_scalar("INSERT INTO orders DEFAULT VALUES RETURNING id").fetch_one(&mut **tx).await
+}
+
+async fn rows_go_with_a_receipt_that_is_refused() {
+    let server = Postgres::start();
+    let (hapax, pool) =
+        (hapax::connect(server.url()).await.unwrap(), PgPool::connect(&server.url()).await.unwrap());
+    sqlx::raw_sql("CREATE TABLE orders (id bigserial)").execute(&pool).await.unwrap();
+    let orders = Transactional::new(&hapax, &pool).await.unwrap();
+    let keys = hapax.idempotency("transaction");
+    // The key is taken from the call in the middle of its transaction, and another call ends under it.
+    let lost = orders
+        .run("c", &1, async |tx| {
+            let id = insert(tx).await?;
+            keys.force_release("c").await.unwrap();
+            assert_eq!(keys.run("c", &1, || async { Ok::<_, Infallible>(7) }).await.unwrap(), Ok(7));
+            Ok::<i64, sqlx::Error>(id)
+        })
+        .await;
+    assert!(matches!(lost, Err(IdempotencyError::StoreFailed { .. })), "{lost:?}");
+    assert_eq!((count(&pool).await, orders.run("c", &1, insert).await.unwrap().unwrap()), (0, 7));
+    // An error rolls back and frees the key at once; a panic does, too.
+    let failed = orders
+        .run("d", &1, async |tx| {
+            insert(tx).await?;
+            Err::<i64, _>(sqlx::Error::RowNotFound)
+        })
+        .await;
+    assert!(matches!(failed, Ok(Err(sqlx::Error::RowNotFound))), "{failed:?}");
+    let call = orders.clone();
+    let panics = tokio::spawn(async move {
+        call.run("d", &1, async |tx| {
+            insert(tx).await?;
+            if true {
+                panic!("in the middle")
+            }
+            Ok::<i64, sqlx::Error>(0)
+        })
+        .await
+        .map(drop)
+    });
+    assert!(panics.await.unwrap_err().is_panic());
+    assert!(hapax.close().await.is_clean());
+    assert!(matches!(orders.run("d", &1, insert).await, Ok(Ok(_))));
+    assert_eq!(count(&pool).await, 1);
+}
+
+async fn a_pool_of_another_database_is_refused() {
+    let server = Postgres::start();
+    let (hapax, here) =
+        (hapax::connect(server.url()).await.unwrap(), PgPool::connect(&server.url()).await.unwrap());
+    sqlx::raw_sql("CREATE DATABASE other").execute(&here).await.unwrap();
+    let options = here.connect_options().as_ref().clone().database("other");
+    let other = PgPool::connect_with(options).await.unwrap();
+    let error = Transactional::new(&hapax, &other).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Config);
+    // A store of its own in there makes it no better.
+    let url = format!("{}/other", server.url().trim_end_matches("/postgres"));
+    let _theirs = hapax::connect(url).await.unwrap();
+    assert_eq!(Transactional::new(&hapax, &other).await.unwrap_err().kind(), StoreErrorKind::Config);
+    let memory = hapax::connect("memory:").await.unwrap();
+    assert_eq!(Transactional::new(&memory, &here).await.unwrap_err().kind(), StoreErrorKind::Unsupported);
 }
 
 /// Where cargo put the example: beside the folder of this test.
@@ -36,6 +122,8 @@ fn orders_commit_with_their_receipt() {
         let output = Command::new(&example).env("DATABASE_URL", server.url()).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{}\n{out}{err}", output.status);
-        assert_eq!(out, "ordered: order 1\nthe same again: order 1\ntoo many: sold out\nleft: 1\n");
+        let expected = "placed: OrderId(1)\nthe same again: OrderId(1)\nserved: Some(OrderId(2))\n\
+                        the same again: Some(OrderId(2))\ntoo many: None\n";
+        assert_eq!(out, expected);
     }
 }

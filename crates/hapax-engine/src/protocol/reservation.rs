@@ -189,17 +189,29 @@ impl Reservation {
                 self.end = End::Over;
                 Ok(())
             }
-            other => {
-                tracing::warn!(key = ?self.name, ?other, "a key was lost before its transaction was to commit");
-                let reason = "the key is another call's by now: roll back, and call again";
-                Err(IdempotencyError::store_failed(StoreError::new(
-                    StoreErrorKind::Timeout,
-                    "hapax",
-                    "complete",
-                    reason,
-                )))
-            }
+            other => Err(self.lost("complete", &other)),
         }
+    }
+
+    /// Frees the key by a step that the caller takes, as a part of a transaction.
+    pub(crate) async fn release_by<F>(mut self, step: F) -> Result<(), IdempotencyError>
+    where
+        F: AsyncFnOnce(&Name, &Token) -> StoreResult<Write>,
+    {
+        self.renewal = None;
+        match step(&self.name, &self.token).await.map_err(IdempotencyError::store_failed)? {
+            Write::Applied => {
+                self.end = End::Over;
+                Ok(())
+            }
+            other @ Write::Fenced => Err(self.lost("release", &other)),
+        }
+    }
+
+    fn lost(&self, op: &'static str, answer: &dyn std::fmt::Debug) -> IdempotencyError {
+        tracing::warn!(key = ?self.name, ?answer, "a key was lost before its transaction was to commit");
+        let reason = "the key is another call's by now: roll back, and call again";
+        IdempotencyError::store_failed(StoreError::new(StoreErrorKind::Timeout, "hapax", op, reason))
     }
 
     /// Frees the key. What the store refuses is retried until the lease has passed.
