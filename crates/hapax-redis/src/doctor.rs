@@ -7,7 +7,7 @@ use hapax_core::{
     doctor::{Examination, Examine, Severity},
 };
 use redis::{Value, cmd, from_redis_value_ref};
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 const OP: &str = "look at the server";
 
@@ -41,6 +41,7 @@ impl Examine for RedisStore {
                 let mut server = Server::of(&text(&info));
                 server.config(next());
                 server.config(next());
+                found.server_cpu = server.cpu();
                 server.judge(&mut found, self.connector().options.wait_replicas);
             }
             Err(failure) if failure.kind == StoreErrorKind::Auth => {
@@ -89,6 +90,12 @@ impl Server {
 
     fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
+    }
+
+    /// Processor time that it has used.
+    fn cpu(&self) -> Option<Duration> {
+        let seconds = |name| self.get(name)?.parse::<f64>().ok();
+        Duration::try_from_secs_f64(seconds("used_cpu_user")? + seconds("used_cpu_sys")?).ok()
     }
 
     fn judge(&self, found: &mut Examination, wait_replicas: u32) {

@@ -1,4 +1,4 @@
-//! Steps of many callers in one command.
+//! Calls of many callers in one write.
 //!
 //! Who calls while other calls are under way lets every other task that is ready have its turn first, and takes what
 //! they bring along. Who calls alone waits for nobody.
@@ -6,9 +6,6 @@
 use crate::{
     error::Failure,
     lines::{Berth, Lines},
-    script::Script,
-    step::Outgoing,
-    store,
 };
 use redis::Value;
 use std::{
@@ -20,102 +17,149 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// A step that waits to leave, and who waits for it.
-struct Waiting {
-    step: Outgoing,
+/// Fewer than twice so many leave together in any case.
+const LEAST: usize = 4;
+
+/// What leaves together with others of its kind.
+pub(crate) trait Parcel: Sized + Send + 'static {
+    /// What those that leave together share.
+    type Kind: Copy + PartialEq + Send + 'static;
+
+    /// Where they gather.
+    fn gather(berth: &Berth) -> &Gather<Self>;
+
+    /// Sends them in one round trip; an answer for each.
+    fn leave(
+        lines: &Lines,
+        kind: Self::Kind,
+        parcels: Vec<Self>,
+    ) -> impl Future<Output = Vec<Result<Value, Failure>>> + Send;
+}
+
+/// Something that waits to leave, and who waits for it.
+struct Waiting<P> {
+    parcel: P,
     tell: oneshot::Sender<Result<Value, Failure>>,
 }
 
+/// Kinds, and who waits of each. There are a handful.
+type Groups<P> = Vec<(<P as Parcel>::Kind, Vec<Waiting<P>>)>;
+
 /// What waits on one connection.
-#[derive(Default)]
-pub(crate) struct Gather {
-    under_way: AtomicUsize,
-    groups: Mutex<Vec<(&'static str, Vec<Waiting>)>>,
+pub(crate) struct Gather<P: Parcel> {
+    groups: Mutex<Groups<P>>,
 }
 
-impl fmt::Debug for Gather {
+impl<P: Parcel> Default for Gather<P> {
+    fn default() -> Self {
+        Self { groups: Mutex::default() }
+    }
+}
+
+impl<P: Parcel> fmt::Debug for Gather<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gather").field("under_way", &self.under_way).finish_non_exhaustive()
+        f.debug_struct("Gather").finish_non_exhaustive()
     }
 }
 
-impl Gather {
-    /// Counts a call for as long as the guard lives. Answers whether others are under way.
-    pub(crate) fn enter(&self) -> (bool, impl Drop + '_) {
-        struct Leave<'a>(&'a AtomicUsize);
-        impl Drop for Leave<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-        (self.under_way.fetch_add(1, Ordering::Relaxed) > 0, Leave(&self.under_way))
-    }
-
-    fn groups(&self) -> MutexGuard<'_, Vec<(&'static str, Vec<Waiting>)>> {
+impl<P: Parcel> Gather<P> {
+    fn groups(&self) -> MutexGuard<'_, Groups<P>> {
         // Nothing that holds it can panic between two changes.
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers whether it is the first of its group.
-    fn add(&self, op: &'static str, waiting: Waiting) -> bool {
+    fn add(&self, kind: P::Kind, waiting: Waiting<P>) -> bool {
         let mut groups = self.groups();
-        match groups.iter_mut().find(|(known, _)| *known == op) {
+        match groups.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, group)) => {
                 group.push(waiting);
                 group.len() == 1
             }
             None => {
-                groups.push((op, vec![waiting]));
+                groups.push((kind, vec![waiting]));
                 true
             }
         }
     }
 
-    /// Those that wait; whoever has gone meanwhile is left out.
-    fn drain(&self, op: &'static str) -> Vec<Waiting> {
+    /// Those that wait, or the first half of them; whoever has gone meanwhile is left out. Answers whether some are left.
+    fn take(&self, kind: P::Kind, half: bool) -> (Vec<Waiting<P>>, bool) {
         let mut groups = self.groups();
-        let group = groups.iter_mut().find(|(known, _)| *known == op).map(|(_, group)| std::mem::take(group));
-        drop(groups);
-        let mut group = group.unwrap_or_default();
+        let Some((_, group)) = groups.iter_mut().find(|(known, _)| *known == kind) else {
+            return (Vec::new(), false);
+        };
         group.retain(|waiting| !waiting.tell.is_closed());
-        group
+        let rest =
+            if half && group.len() >= 2 * LEAST { group.split_off(group.len() / 2) } else { Vec::new() };
+        let is_left = !rest.is_empty();
+        (std::mem::replace(group, rest), is_left)
     }
 }
 
-/// What all steps of a group share.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Group {
-    pub(crate) op: &'static str,
-    pub(crate) script: &'static Script,
-    pub(crate) resend: bool,
-    pub(crate) kept: bool,
+/// How much is going on on one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    /// Calls that have no answer yet.
+    calls: AtomicUsize,
+    /// Writes that have none.
+    writes: AtomicUsize,
 }
 
-/// Sends a step with those that are ready in the same turn.
-///
-/// A task does it, and not the first caller: that one may be left alone by whoever polls it, and the others with it.
-pub(crate) async fn together(
+/// Counted until it is dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    /// Answers how many were there before.
+    fn new(count: &'a AtomicUsize) -> (usize, Self) {
+        (count.fetch_add(1, Ordering::Relaxed), Self(count))
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Traffic {
+    /// Counts a call for as long as the guard lives. Answers whether others are under way.
+    pub(crate) fn enter(&self) -> (bool, impl Drop + '_) {
+        let (before, guard) = Counted::new(&self.calls);
+        (before > 0, guard)
+    }
+}
+
+/// Sends it with those that are ready in the same turn.
+pub(crate) async fn together<P: Parcel>(
     lines: &Arc<Lines>,
     berth: &Arc<Berth>,
-    group: Group,
-    step: Outgoing,
+    kind: P::Kind,
+    parcel: P,
 ) -> Result<Value, Failure> {
     let (tell, answer) = oneshot::channel();
-    if berth.gather.add(group.op, Waiting { step, tell }) {
-        let (lines, berth) = (Arc::clone(lines), Arc::clone(berth));
-        tokio::spawn(async move {
-            tokio::task::yield_now().await;
-            leave(&lines, &berth.gather, group).await;
-        });
+    if P::gather(berth).add(kind, Waiting { parcel, tell }) {
+        leave_soon::<P>(Arc::clone(lines), Arc::clone(berth), kind);
     }
     answer.await.unwrap_or_else(|_| Err(Failure::gone()))
 }
 
-async fn leave(lines: &Lines, gather: &Gather, group: Group) {
-    let waiting = gather.drain(group.op).into_iter().map(|waiting| (waiting.step, waiting.tell));
-    let (steps, tell): (Vec<_>, Vec<_>) = waiting.unzip();
-    for (tell, answer) in tell.into_iter().zip(store::send(lines, group, steps).await) {
-        // Who went away meanwhile hears nothing. A reservation nobody wants is its caller's to release.
-        let _ = tell.send(answer);
-    }
+/// A task does it, and not the first caller: that one may be left alone by whoever polls it, and the others with it.
+fn leave_soon<P: Parcel>(lines: Arc<Lines>, berth: Arc<Berth>, kind: P::Kind) {
+    tokio::spawn(async move {
+        tokio::task::yield_now().await;
+        let (before, _under_way) = Counted::new(&berth.traffic.writes);
+        // Callers whose answers come together call together again, and then either they or the server wait. Two halves
+        // take turns.
+        let (waiting, is_left) = P::gather(&berth).take(kind, before == 0);
+        if is_left {
+            leave_soon::<P>(Arc::clone(&lines), Arc::clone(&berth), kind);
+        }
+        let (parcels, tell): (Vec<_>, Vec<_>) =
+            waiting.into_iter().map(|waiting| (waiting.parcel, waiting.tell)).unzip();
+        for (tell, answer) in tell.into_iter().zip(P::leave(&lines, kind, parcels).await) {
+            // Who went away meanwhile hears nothing. A reservation nobody wants is its caller's to release.
+            let _ = tell.send(answer);
+        }
+    });
 }

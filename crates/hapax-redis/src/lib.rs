@@ -35,6 +35,7 @@ mod list;
 mod options;
 mod parse;
 mod pause;
+mod reserve;
 mod script;
 mod secret;
 mod sentinel;

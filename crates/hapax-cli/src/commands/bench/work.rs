@@ -6,6 +6,7 @@ use hapax::{
     Fingerprint, Hapax, Idempotency,
     core::{
         Key, Name, Namespace, Scope, Span, Token,
+        doctor::Examine,
         idempotency::{Complete, Completed, IdempotencyStore, Kind, Receipt, Reserve, Reserved},
     },
 };
@@ -54,6 +55,7 @@ pub(super) struct Work {
     /// Without it the store is called directly.
     engine: Option<Idempotency>,
     store: Arc<dyn IdempotencyStore>,
+    examiner: Option<Arc<dyn Examine>>,
     namespace: Namespace,
     scope: Scope,
     fingerprint: Fingerprint,
@@ -65,6 +67,8 @@ impl Work {
         Ok(Self {
             engine: (!inline).then(|| hapax.idempotency("bench").with_lease(LEASE)),
             store: Arc::clone(&hapax.backend().idempotency),
+            // The only one that says what its server used.
+            examiner: hapax.backend().examiner.clone().filter(|_| hapax.backend().name == "redis"),
             namespace: Namespace::new(namespace)?,
             scope: Scope::new("bench")?,
             fingerprint: Fingerprint::of_bytes(b"bench"),
@@ -96,6 +100,11 @@ impl Work {
     /// The call that is timed. Counts the effects that ran.
     pub(super) async fn replay(&self, name: &Name, ran: &AtomicU64) -> Result<(), Failure> {
         self.call(name, TTL_REPLAYED, ran).await
+    }
+
+    /// Processor time that the server has used so far, where there is one that says.
+    pub(super) async fn server_cpu(&self) -> Option<Duration> {
+        self.examiner.as_ref()?.examine().await.ok()?.server_cpu
     }
 
     /// Whether the store itself answers without a request, which the engine asks first of all.
