@@ -17,13 +17,18 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Fewer than twice so many leave together in any case.
-const LEAST: usize = 4;
+/// So many leave together in any case.
+const LEAST: usize = 8;
 
 /// What leaves together with others of its kind.
 pub(crate) trait Parcel: Sized + Send + 'static {
     /// What those that leave together share.
     type Kind: Copy + PartialEq + Send + 'static;
+
+    /// Of the calls that are under way, so great a part leaves at once: callers whose answers come together call together
+    /// again, and then either they wait for the server or it for them. With several parts both are busy. The fewer the
+    /// parts, the less a write costs; the more a server has to do for each, the more of them pay.
+    const PARTS: usize;
 
     /// Where they gather.
     fn gather(berth: &Berth) -> &Gather<Self>;
@@ -83,50 +88,35 @@ impl<P: Parcel> Gather<P> {
         }
     }
 
-    /// Those that wait, or the first half of them; whoever has gone meanwhile is left out. Answers whether some are left.
-    fn take(&self, kind: P::Kind, half: bool) -> (Vec<Waiting<P>>, bool) {
+    /// Those that wait, so many at most; whoever has gone meanwhile is left out. Answers whether some are left.
+    fn take(&self, kind: P::Kind, most: usize) -> (Vec<Waiting<P>>, bool) {
         let mut groups = self.groups();
         let Some((_, group)) = groups.iter_mut().find(|(known, _)| *known == kind) else {
             return (Vec::new(), false);
         };
         group.retain(|waiting| !waiting.tell.is_closed());
-        let rest =
-            if half && group.len() >= 2 * LEAST { group.split_off(group.len() / 2) } else { Vec::new() };
+        let rest = if group.len() > most { group.split_off(most) } else { Vec::new() };
         let is_left = !rest.is_empty();
         (std::mem::replace(group, rest), is_left)
     }
 }
 
-/// How much is going on on one connection.
+/// Calls on one connection that have no answer yet.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    /// Calls that have no answer yet.
     calls: AtomicUsize,
-    /// Writes that have none.
-    writes: AtomicUsize,
-}
-
-/// Counted until it is dropped.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl<'a> Counted<'a> {
-    /// Answers how many were there before.
-    fn new(count: &'a AtomicUsize) -> (usize, Self) {
-        (count.fetch_add(1, Ordering::Relaxed), Self(count))
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Traffic {
     /// Counts a call for as long as the guard lives. Answers whether others are under way.
     pub(crate) fn enter(&self) -> (bool, impl Drop + '_) {
-        let (before, guard) = Counted::new(&self.calls);
-        (before > 0, guard)
+        struct Leave<'a>(&'a AtomicUsize);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        (self.calls.fetch_add(1, Ordering::Relaxed) > 0, Leave(&self.calls))
     }
 }
 
@@ -148,10 +138,8 @@ pub(crate) async fn together<P: Parcel>(
 fn leave_soon<P: Parcel>(lines: Arc<Lines>, berth: Arc<Berth>, kind: P::Kind) {
     tokio::spawn(async move {
         tokio::task::yield_now().await;
-        let (before, _under_way) = Counted::new(&berth.traffic.writes);
-        // Callers whose answers come together call together again, and then either they or the server wait. Two halves
-        // take turns.
-        let (waiting, is_left) = P::gather(&berth).take(kind, before == 0);
+        let most = (berth.traffic.calls.load(Ordering::Relaxed) / P::PARTS).max(LEAST);
+        let (waiting, is_left) = P::gather(&berth).take(kind, most);
         if is_left {
             leave_soon::<P>(Arc::clone(&lines), Arc::clone(&berth), kind);
         }

@@ -195,6 +195,10 @@ impl IdempotencyStore for RedisStore {
         self.take_many(&steps).await
     }
 
+    fn token(&self) -> StoreResult<Token> {
+        self.tokens.next()
+    }
+
     async fn secret(&self) -> StoreResult<Option<[u8; 32]>> {
         if let Some(secret) = self.secret.get() {
             return Ok(Some(*secret));

@@ -42,6 +42,7 @@ mod sentinel;
 mod step;
 mod store;
 mod tls;
+mod tokens;
 mod value;
 
 pub use crate::{driver::DRIVER, options::RedisOptions, store::RedisStore};

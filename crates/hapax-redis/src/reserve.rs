@@ -58,6 +58,7 @@ impl Wanted {
 
 impl Parcel for Wanted {
     type Kind = ();
+    const PARTS: usize = 3;
 
     fn gather(berth: &Berth) -> &Gather<Self> {
         &berth.reserves
@@ -93,7 +94,7 @@ impl Request for ReserveAsk<'_> {
         }
         let value = value::reservation(token, fingerprint, times.first_at, times.until);
         let mut cmd = Cmd::with_capacity(7, key.len() + value.len() + 40);
-        cmd.arg("SET").arg(key).arg(&value).arg("NX").arg("GET").arg("PX").arg(lease.as_millis());
+        cmd.arg("SET").arg(key).arg(&value[..]).arg("NX").arg("GET").arg("PX").arg(lease.as_millis());
         Routed::new(to_cluster, key, cmd)
     }
 
@@ -116,8 +117,7 @@ impl RedisStore {
             gather::together(&self.lines, &berth, (), wanted).await?
         } else {
             // Apart, so that the future of the others stays small.
-            let mut alone = Box::pin(Wanted::leave(&self.lines, (), vec![wanted])).await;
-            alone.pop().unwrap_or_else(|| Err(Failure::nonsense(&self.connector().place)))?
+            Box::pin(store::alone(&self.lines, (), wanted)).await?
         };
         self.told(req, times, reply)
     }

@@ -12,6 +12,7 @@ use crate::{
     options::RedisOptions,
     script::{Eval, Script},
     step::{Outgoing, Step},
+    tokens::Tokens,
 };
 use hapax_core::{Clock, StoreError, StoreErrorKind, StoreResult};
 use redis::Value;
@@ -34,6 +35,7 @@ const LARGE: usize = 16 * 1024;
 pub struct RedisStore {
     pub(crate) lines: Arc<Lines>,
     pub(crate) secret: OnceLock<[u8; 32]>,
+    pub(crate) tokens: Tokens,
 }
 
 impl RedisStore {
@@ -42,7 +44,7 @@ impl RedisStore {
         let connector: SharedConnector = Arc::new(Connector::new(options)?);
         let lines = Lines::new(connector);
         lines.open().await.map_err(|failure| failure.error("connect"))?;
-        Ok(Self { lines: Arc::new(lines), secret: OnceLock::new() })
+        Ok(Self { lines: Arc::new(lines), secret: OnceLock::new(), tokens: Tokens::default() })
     }
 
     /// What the server's clock shows, for callers who compare the instants of records with now. In a Cluster it is that
@@ -77,8 +79,7 @@ impl RedisStore {
             return gather::together(&self.lines, &berth, group, outgoing).await;
         }
         // Apart, so that the future of the others stays small.
-        let mut alone = Box::pin(Outgoing::leave(&self.lines, group, vec![outgoing])).await;
-        alone.pop().unwrap_or_else(|| Err(Failure::nonsense(&self.connector().place)))
+        Box::pin(alone(&self.lines, group, outgoing)).await
     }
 
     /// Takes steps in one round trip. Those on one key are taken in their order.
@@ -150,6 +151,7 @@ impl PartialEq for Group {
 
 impl Parcel for Outgoing {
     type Kind = Group;
+    const PARTS: usize = 4;
 
     fn gather(berth: &Berth) -> &Gather<Self> {
         &berth.steps
@@ -162,6 +164,12 @@ impl Parcel for Outgoing {
         let replies = ask(lines, &asks, group.resend, group.kept).await;
         replies.into_iter().zip(counts).flat_map(|(reply, count)| split(lines, reply, count)).collect()
     }
+}
+
+/// Sends one.
+pub(crate) async fn alone<P: Parcel>(lines: &Lines, kind: P::Kind, parcel: P) -> Result<Value, Failure> {
+    let mut answers = P::leave(lines, kind, vec![parcel]).await;
+    answers.pop().unwrap_or_else(|| Err(Failure::nonsense(&lines.connector.place)))
 }
 
 /// Steps as script calls. In a cluster the keys of one script lie in one slot, so each goes alone.

@@ -115,8 +115,24 @@ impl Keeper {
         fingerprint: Fingerprint,
         terms: &Terms,
     ) -> Result<Begun, IdempotencyError> {
-        let mut answer = self.reserve_now(name, fingerprint, terms).await;
-        let Some(limit) = terms.wait else { return answer };
+        let answer = self.reserve_now(name, fingerprint, terms).await;
+        match (terms.wait, &answer) {
+            (Some(limit), Err(IdempotencyError::InFlight { .. })) => {
+                Box::pin(self.wait_and_reserve(name, fingerprint, terms, limit, answer)).await
+            }
+            _ => answer,
+        }
+    }
+
+    /// After a first answer that a call is in flight.
+    async fn wait_and_reserve(
+        &self,
+        name: &Name,
+        fingerprint: Fingerprint,
+        terms: &Terms,
+        limit: Duration,
+        mut answer: Result<Begun, IdempotencyError>,
+    ) -> Result<Begun, IdempotencyError> {
         let waits_until = call::from_now(limit);
         while let Err(IdempotencyError::InFlight { retry_after }) = answer {
             let woken = self.inner.waiters.wait(self, name, retry_after);

@@ -2,7 +2,7 @@
 -- alone. The first key that is otherwise, and all after it, are left to what follows.
 local byte, sub, pcall_redis = string.byte, string.sub, redis.pcall
 local answers, unusual = {}, nil
-local ttl, times
+local ttl, times, ends
 for i = 1, #KEYS do
   local key, owner = KEYS[i], ARGV[3 * i - 2]
   local value = pcall_redis('GET', key)
@@ -18,8 +18,10 @@ for i = 1, #KEYS do
   if ARGV[3 * i - 1] ~= ttl then
     ttl = ARGV[3 * i - 1]
     times = struct.pack('>i8i8', now + ttl, now)
+    -- A server would make it of the rest of the time, for each key.
+    ends = string.format('%.0f', now + ttl)
   end
-  local answer = pcall_redis('SET', key, owner .. sub(value, 53, 60) .. times .. ARGV[3 * i], 'PX', ttl)
+  local answer = pcall_redis('SET', key, owner .. sub(value, 53, 60) .. times .. ARGV[3 * i], 'PXAT', ends)
   answers[i] = answer.err and answer or now
 end
 if #answers == #KEYS then
