@@ -1,7 +1,10 @@
 //! Callers who go on while servers end, change places, and hand slots over.
 
 use crate::support::{complete, is_held_done, is_yours, open, place, raw, reserve, until};
-use hapax_core::{StoreResult, idempotency::IdempotencyStore};
+use hapax_core::{
+    StoreResult,
+    idempotency::{Completed, IdempotencyStore},
+};
 use hapax_redis::RedisStore;
 use hapax_testkit::redis::{Redis, RedisCluster, RedisSentinel};
 use std::{
@@ -32,6 +35,12 @@ const SLACK: Duration = Duration::from_secs(5);
 /// `HAPAX_TEST_LONG=1` asks for the full counts.
 fn scaled(short: usize, long: usize) -> usize {
     if std::env::var_os("HAPAX_TEST_LONG").is_some_and(|value| value == "1") { long } else { short }
+}
+
+/// For `docs/reliability.md`.
+#[expect(clippy::print_stdout, reason = "the counts are what a long run is for")]
+fn report(counts: &str) {
+    println!("{counts}");
 }
 
 /// Sixty-four callers: each takes key after key, and asks for one that it has done before in between.
@@ -136,12 +145,12 @@ impl Load {
         }
         forgotten.sort_unstable();
         forgotten.dedup_by(|one, other| one.0 == other.0);
-        println!(
+        report(&format!(
             "{} keys done, {} forgotten, {} calls without an answer, the longest call took {longest:?}",
             done.len(),
             forgotten.len(),
             self.refused.load(Ordering::Relaxed)
-        );
+        ));
         (done.len(), forgotten.into_iter().map(|(_, since)| since).collect())
     }
 }
@@ -201,7 +210,7 @@ async fn slots_that_move_to_another_node() {
         moved += move_slot(&mut nodes, &ids, slot, port).await;
     }
     load.goes_on().await;
-    println!("{moved} keys moved");
+    report(&format!("{moved} keys moved"));
     let (done, forgotten) = load.end(callers).await;
     assert!(done > CALLERS && moved > 0, "{done} keys, {moved} moved");
     assert_eq!(forgotten, []);
@@ -256,7 +265,7 @@ async fn a_done_key_costs_one_string() {
     }
     let results: Vec<_> = reqs.iter().map(|req| crate::support::with_receipt(req, vec![b'r'; 100])).collect();
     for answer in store.complete_many(&results).await {
-        answer.unwrap();
+        assert_eq!(answer.unwrap(), Completed::Stored);
     }
     let ours = used(&mut probe).await - before;
     let length: usize =
@@ -270,6 +279,7 @@ async fn a_done_key_costs_one_string() {
     }
     let () = plain.query_async(&mut probe).await.unwrap();
     let string = used(&mut probe).await - before;
-    println!("{} bytes a done key of {length} bytes, {} a string of them", ours / KEYS, string / KEYS);
+    let (done, plain) = (ours / KEYS, string / KEYS);
+    report(&format!("{done} bytes a done key of {length} bytes, {plain} a string of them"));
     assert!(ours * 10 <= string * 13, "{ours} bytes and {string}");
 }
