@@ -32,6 +32,7 @@ impl Examine for RedisStore {
         let mut replies = self.lines.call(&asks, true).await.into_iter();
         let mut next = || replies.next().unwrap_or_else(|| Err(Failure::nonsense(&self.connector().place)));
 
+        let missing = self.missing_rights().await;
         let mut found = Examination::default();
         found.fact("place", self.connector().place.clone());
         let time = next().map_err(|failure| failure.error(OP))?;
@@ -55,6 +56,14 @@ impl Examine for RedisStore {
             }
             Err(failure) => return Err(failure.error(OP)),
         }
+        for right in missing {
+            found.find(
+                "rights",
+                Severity::Error,
+                format!("this user may not call `{right}`, which the store needs"),
+                format!("ACL SETUSER <user> +{}", right.to_lowercase()),
+            );
+        }
         if self.connector().is_cluster()
             && let Ok(info) = next()
         {
@@ -63,6 +72,40 @@ impl Examine for RedisStore {
         Ok(found)
     }
 }
+
+impl RedisStore {
+    /// The commands of the store that this user may not call: each is tried where it changes nothing.
+    async fn missing_rights(&self) -> Vec<&'static str> {
+        let key = self.keys().meta("doctor");
+        let mut missing = Vec::new();
+        for (command, rest) in PROBES {
+            let mut probe = cmd(command);
+            for word in *rest {
+                probe.arg(if *word == "KEY" { key.as_str() } else { word });
+            }
+            let reply = self.lines.call(&[Ask::Plain(key.clone(), probe)], true).await.pop();
+            if matches!(reply, Some(Err(failure)) if failure.kind == StoreErrorKind::Auth) {
+                missing.push(*command);
+            }
+        }
+        missing
+    }
+}
+
+/// What the store calls, in a form that changes nothing: there is nothing under the key.
+const PROBES: &[(&str, &[&str])] = &[
+    ("GET", &["KEY"]),
+    ("SET", &["KEY", "", "XX"]),
+    ("DEL", &["KEY"]),
+    ("PTTL", &["KEY"]),
+    ("PEXPIRE", &["KEY", "1"]),
+    ("EVALSHA", &["0000000000000000000000000000000000000000", "1", "KEY"]),
+    ("EVAL", &["return 1", "1", "KEY"]),
+    ("SCAN", &["0", "COUNT", "1"]),
+    ("ZADD", &["KEY", "XX", "0", "none"]),
+    ("ZSCAN", &["KEY", "0"]),
+    ("ZREMRANGEBYSCORE", &["KEY", "0", "0"]),
+];
 
 fn text(value: &Value) -> String {
     from_redis_value_ref(value).unwrap_or_default()
