@@ -2,7 +2,7 @@
 
 use crate::{StoreResult, Timestamp};
 use async_trait::async_trait;
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +68,8 @@ pub struct Examination {
     pub findings: Vec<Finding>,
     /// What the clock of the server showed, where the store has one of its own.
     pub store_time: Option<Timestamp>,
+    /// Processor time that the server has used so far, where it says.
+    pub server_cpu: Option<Duration>,
 }
 
 impl Examination {

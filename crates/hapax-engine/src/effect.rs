@@ -78,21 +78,19 @@ where
     let Call { keeper, codec, name, fingerprint, mut looked, .. } = call;
     let (name, fingerprint, terms) = (name?, fingerprint?, terms?);
     let Settings { timeout, open, mut ask, start, .. } = settings;
-    loop {
+    // What is rare is boxed: the future of the usual call is moved about, and stays small.
+    let reservation = loop {
         let begun = if std::mem::take(&mut looked) {
             keeper.reserve_unseen(&name, fingerprint, &terms).await
         } else {
             keeper.reserve(&name, fingerprint, &terms).await
         };
         let record = match begun {
-            Ok(Begun::Mine(reservation)) => {
-                let reservation = reservation.ready().await?;
-                return perform(reservation, &keeper, &codec, effect, timeout, start).await;
-            }
+            Ok(Begun::Mine(reservation)) => break reservation,
             Ok(Begun::Settled(record)) => record,
             Err(IdempotencyError::StoreFailed { source }) if open => {
                 tracing::warn!(key = ?name, error = %source, "running without deduplication, as asked: the store is down");
-                return unguarded(&keeper, &name, effect, timeout, start).await;
+                return Box::pin(unguarded(&keeper, &name, effect, timeout, start)).await;
             }
             Err(error) => return Err(error),
         };
@@ -104,16 +102,16 @@ where
             tracing::debug!(key = ?name, code = "idempotency.unknown", "answered from an earlier, unknown outcome");
             return Err(IdempotencyError::unknown(since, true, None));
         };
-        match asking::ask(&keeper, &codec, (&name, fingerprint), &terms, since, asked).await? {
+        let asking = asking::ask(&keeper, &codec, (&name, fingerprint), &terms, since, asked);
+        match Box::pin(asking).await? {
             Asked::Happened(answer) => return Ok(Ok(answer)),
-            Asked::Run(reservation) => {
-                let reservation = reservation.ready().await?;
-                return perform(reservation, &keeper, &codec, effect, timeout, start).await;
-            }
+            Asked::Run(reservation) => break reservation,
             Asked::CantTell => return Err(IdempotencyError::unknown(since, true, None)),
             Asked::Changed => {}
         }
-    }
+    };
+    let reservation = reservation.ready().await?;
+    perform(reservation, &keeper, &codec, effect, timeout, start).await
 }
 
 /// Gives back the result of an earlier run.
@@ -178,20 +176,20 @@ where
             Ok(Ok(Answer { lost: lost.or(taken), ..Answer::new(value, None) }))
         }
         Some(Ok(Err((error, Class::Failed)))) => {
-            reservation.release().await;
+            Box::pin(reservation.release()).await;
             metrics::counter!("hapax_effects_total", "outcome" => "failed").increment(1);
             Ok(Err(error))
         }
         Some(Ok(Err((error, Class::Unknown)))) => {
-            let since = keep_unknown(reservation, keeper, "idempotency.unknown").await;
+            let since = Box::pin(keep_unknown(reservation, keeper, "idempotency.unknown")).await;
             Err(IdempotencyError::unknown(since, false, Some(error.into())))
         }
         Some(Err(panic)) => {
-            keep_unknown(reservation, keeper, "idempotency.aborted").await;
+            Box::pin(keep_unknown(reservation, keeper, "idempotency.aborted")).await;
             resume_unwind(panic)
         }
         None => {
-            let since = keep_unknown(reservation, keeper, "idempotency.timed_out").await;
+            let since = Box::pin(keep_unknown(reservation, keeper, "idempotency.timed_out")).await;
             let source: BoxError = "the effect did not end within its time-out".into();
             Err(IdempotencyError::unknown(since, false, Some(source)))
         }

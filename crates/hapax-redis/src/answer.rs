@@ -1,4 +1,5 @@
-//! What a script says about one key: a word, the server's time, and what belongs to the word.
+//! What a script says about one key: a word, the server's time, and what belongs to the word. The time alone stands for
+//! the usual, which is what most answers are.
 
 use crate::value;
 use hapax_core::{Timestamp, idempotency::Record};
@@ -7,6 +8,7 @@ use redis::{ServerError, Value};
 /// The answer for one key.
 #[derive(Debug)]
 pub(crate) struct Answer {
+    /// Empty for the usual.
     pub(crate) word: Vec<u8>,
     pub(crate) now: i64,
     rest: std::vec::IntoIter<Value>,
@@ -17,6 +19,7 @@ impl Answer {
     pub(crate) fn read(value: Value) -> Option<Result<Self, ServerError>> {
         let mut parts = match value {
             Value::ServerError(error) => return Some(Err(error)),
+            Value::Int(now) => return Some(Ok(Self { word: Vec::new(), now, rest: Vec::new().into_iter() })),
             Value::Array(parts) => parts.into_iter(),
             _ => return None,
         };

@@ -7,7 +7,7 @@ use hapax_core::{
     doctor::{Examination, Examine, Severity},
 };
 use redis::{Value, cmd, from_redis_value_ref};
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 const OP: &str = "look at the server";
 
@@ -32,6 +32,7 @@ impl Examine for RedisStore {
         let mut replies = self.lines.call(&asks, true).await.into_iter();
         let mut next = || replies.next().unwrap_or_else(|| Err(Failure::nonsense(&self.connector().place)));
 
+        let missing = self.missing_rights().await;
         let mut found = Examination::default();
         found.fact("place", self.connector().place.clone());
         let time = next().map_err(|failure| failure.error(OP))?;
@@ -41,6 +42,7 @@ impl Examine for RedisStore {
                 let mut server = Server::of(&text(&info));
                 server.config(next());
                 server.config(next());
+                found.server_cpu = server.cpu();
                 server.judge(&mut found, self.connector().options.wait_replicas);
             }
             Err(failure) if failure.kind == StoreErrorKind::Auth => {
@@ -54,6 +56,14 @@ impl Examine for RedisStore {
             }
             Err(failure) => return Err(failure.error(OP)),
         }
+        for right in missing {
+            found.find(
+                "rights",
+                Severity::Error,
+                format!("this user may not call `{right}`, which the store needs"),
+                format!("ACL SETUSER <user> +{}", right.to_lowercase()),
+            );
+        }
         if self.connector().is_cluster()
             && let Ok(info) = next()
         {
@@ -62,6 +72,40 @@ impl Examine for RedisStore {
         Ok(found)
     }
 }
+
+impl RedisStore {
+    /// The commands of the store that this user may not call: each is tried where it changes nothing.
+    async fn missing_rights(&self) -> Vec<&'static str> {
+        let key = self.keys().meta("doctor");
+        let mut missing = Vec::new();
+        for (command, rest) in PROBES {
+            let mut probe = cmd(command);
+            for word in *rest {
+                probe.arg(if *word == "KEY" { key.as_str() } else { word });
+            }
+            let reply = self.lines.call(&[Ask::Plain(key.clone(), probe)], true).await.pop();
+            if matches!(reply, Some(Err(failure)) if failure.kind == StoreErrorKind::Auth) {
+                missing.push(*command);
+            }
+        }
+        missing
+    }
+}
+
+/// What the store calls, in a form that changes nothing: there is nothing under the key.
+const PROBES: &[(&str, &[&str])] = &[
+    ("GET", &["KEY"]),
+    ("SET", &["KEY", "", "XX"]),
+    ("DEL", &["KEY"]),
+    ("PTTL", &["KEY"]),
+    ("PEXPIRE", &["KEY", "1"]),
+    ("EVALSHA", &["0000000000000000000000000000000000000000", "1", "KEY"]),
+    ("EVAL", &["return 1", "1", "KEY"]),
+    ("SCAN", &["0", "COUNT", "1"]),
+    ("ZADD", &["KEY", "XX", "0", "none"]),
+    ("ZSCAN", &["KEY", "0"]),
+    ("ZREMRANGEBYSCORE", &["KEY", "0", "0"]),
+];
 
 fn text(value: &Value) -> String {
     from_redis_value_ref(value).unwrap_or_default()
@@ -89,6 +133,12 @@ impl Server {
 
     fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
+    }
+
+    /// Processor time that it has used.
+    fn cpu(&self) -> Option<Duration> {
+        let seconds = |name| self.get(name)?.parse::<f64>().ok();
+        Duration::try_from_secs_f64(seconds("used_cpu_user")? + seconds("used_cpu_sys")?).ok()
     }
 
     fn judge(&self, found: &mut Examination, wait_replicas: u32) {

@@ -1,11 +1,12 @@
 //! The contract of a store.
 
 use crate::{
-    ask::{Ask, ReserveAsk},
+    ask::Ask,
     error::Failure,
     keys,
+    reserve::Told,
     step::{DropUnknown, Extend, ForceRelease, Read, Release, Step, Verdict},
-    store::{self, RedisStore},
+    store::RedisStore,
     value,
 };
 use async_trait::async_trait;
@@ -18,61 +19,7 @@ use hapax_core::{
 };
 use redis::{Cmd, Value};
 
-/// What one plain command told.
-enum Told {
-    Answer(Reserved),
-    /// Only a script can tell: a late result lies there, or the caller's own token.
-    AskAgain,
-}
-
 impl RedisStore {
-    fn told(&self, ask: &ReserveAsk<'_>, reply: Value) -> Result<Told, Failure> {
-        let entry = match reply {
-            Value::Nil => {
-                return Ok(Told::Answer(Reserved::Yours { first_at: ask.first_at, until: ask.until }));
-            }
-            Value::BulkString(bytes) => value::decode(bytes),
-            // A script's.
-            Value::Array(mut answers) => {
-                let answer = answers.pop().ok_or_else(|| Failure::nonsense(&self.connector().place))?;
-                return self.read(ask.req, answer).map(Told::Answer);
-            }
-            _ => return Err(Failure::nonsense(&self.connector().place)),
-        };
-        match &entry {
-            Entry::Pending(pending) if pending.late.is_some() || pending.token == ask.req.token => {
-                Ok(Told::AskAgain)
-            }
-            _ => {
-                let now = value::moment(self.connector().clock.millis());
-                Ok(Told::Answer(Reserved::Held(Record::of(&entry, &now))))
-            }
-        }
-    }
-
-    /// Reserves without a script, as far as that tells.
-    async fn reserve_plainly(&self, reqs: &[Reserve]) -> Vec<Result<Told, Failure>> {
-        let ask = |req| Ask::Reserve(ReserveAsk::new(req, self.connector()));
-        let asks: Vec<_> = reqs.iter().map(ask).collect();
-        let replies = store::ask(&self.lines, &asks, Reserve::RESEND, Reserve::KEPT).await;
-        let told = replies.into_iter().zip(&asks).map(|(reply, ask)| match ask {
-            Ask::Reserve(ask) => self.told(ask, reply?),
-            _ => Err(Failure::nonsense(&self.connector().place)),
-        });
-        told.collect()
-    }
-
-    async fn reserve_one(&self, req: &Reserve) -> Result<Told, Failure> {
-        if self.connector().options.wait_replicas > 0 {
-            let mut told = Box::pin(self.reserve_plainly(std::slice::from_ref(req))).await;
-            return told.pop().unwrap_or_else(|| Err(Failure::nonsense(&self.connector().place)));
-        }
-        let berth = self.lines.berth()?;
-        let (_, _under_way) = berth.gather.enter();
-        let ask = ReserveAsk::new(req, self.connector());
-        self.told(&ask, self.lines.call_one(&ask, Reserve::RESEND).await?)
-    }
-
     /// A server without room takes no new key, but what is there still answers.
     async fn without_room(&self, req: &Reserve, failure: Failure) -> StoreResult<Reserved> {
         let error = failure.error(Reserve::OP);
@@ -246,6 +193,10 @@ impl IdempotencyStore for RedisStore {
     async fn release_many(&self, reqs: &[(Name, Token)]) -> Vec<StoreResult<Write>> {
         let steps: Vec<_> = reqs.iter().map(|(name, token)| Release(name, token)).collect();
         self.take_many(&steps).await
+    }
+
+    fn token(&self) -> StoreResult<Token> {
+        self.tokens.next()
     }
 
     async fn secret(&self) -> StoreResult<Option<[u8; 32]>> {

@@ -18,7 +18,8 @@ impl Keys {
 
     /// Of a record.
     pub(crate) fn record(&self, name: &Name) -> String {
-        format!("{}k:{}", self.prefix, name.joined())
+        // Not by `format!`, which costs several times as much: this is made for each step.
+        [&self.prefix, "k:", name.joined()].concat()
     }
 
     /// Of what the store knows of itself.

@@ -35,12 +35,14 @@ mod list;
 mod options;
 mod parse;
 mod pause;
+mod reserve;
 mod script;
 mod secret;
 mod sentinel;
 mod step;
 mod store;
 mod tls;
+mod tokens;
 mod value;
 
 pub use crate::{driver::DRIVER, options::RedisOptions, store::RedisStore};

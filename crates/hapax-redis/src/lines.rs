@@ -6,9 +6,11 @@
 use crate::{
     connect::SharedConnector,
     error::Failure,
-    gather::Gather,
+    gather::{Gather, Traffic},
     line::{Line, Routed},
     pause::Pause,
+    reserve::Wanted,
+    step::Outgoing,
 };
 use hapax_core::StoreErrorKind;
 use redis::{RedisError, Value};
@@ -44,8 +46,11 @@ pub(crate) struct Lines {
 #[derive(Debug, Default)]
 pub(crate) struct Berth {
     line: RwLock<Option<Arc<Line>>>,
+    pub(crate) traffic: Traffic,
     /// Steps that are about to leave.
-    pub(crate) gather: Gather,
+    pub(crate) steps: Gather<Outgoing>,
+    /// Reservations that are about to leave.
+    pub(crate) reserves: Gather<Wanted>,
     /// Held while connecting; says how long to wait before the next try, and what the last one met.
     opening: tokio::sync::Mutex<Pause>,
 }

@@ -30,15 +30,15 @@ macro_rules! script {
 
 // A server whose memory is full refuses new keys. What ends a reservation must still go through: a result that is
 // refused is an effect that runs again.
-script!(RESERVE, "#!lua\n", "common", "reserve");
-script!(COMPLETE, "#!lua flags=allow-oom\n", "complete_usual", "common", "complete");
-script!(RELEASE, "#!lua flags=allow-oom\n", "common", "release");
-script!(FORCE_RELEASE, "#!lua flags=allow-oom\n", "common", "force_release");
-script!(EXTEND, "#!lua flags=allow-oom\n", "common", "extend");
-script!(RETAKE_UNKNOWN, "#!lua\n", "common", "retake_unknown");
-script!(DROP_UNKNOWN, "#!lua flags=allow-oom\n", "common", "drop_unknown");
-script!(RESOLVE, "#!lua flags=allow-oom\n", "common", "resolve");
-script!(READ, "#!lua flags=no-writes\n", "common", "read");
+script!(RESERVE, "#!lua\n", "now", "common", "reserve");
+script!(COMPLETE, "#!lua flags=allow-oom\n", "now", "complete_usual", "common", "complete");
+script!(RELEASE, "#!lua flags=allow-oom\n", "now", "common", "release");
+script!(FORCE_RELEASE, "#!lua flags=allow-oom\n", "now", "common", "force_release");
+script!(EXTEND, "#!lua flags=allow-oom\n", "now", "common", "extend");
+script!(RETAKE_UNKNOWN, "#!lua\n", "now", "common", "retake_unknown");
+script!(DROP_UNKNOWN, "#!lua flags=allow-oom\n", "now", "common", "drop_unknown");
+script!(RESOLVE, "#!lua flags=allow-oom\n", "now", "common", "resolve");
+script!(READ, "#!lua flags=no-writes\n", "now", "common", "read");
 
 impl Script {
     fn texts(&self) -> &[String; 2] {

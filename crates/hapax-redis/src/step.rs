@@ -104,7 +104,7 @@ impl Step for Complete {
     }
     fn read(&self, answer: Answer) -> Option<Completed> {
         match answer.word.as_slice() {
-            b"stored" => Some(Completed::Stored),
+            b"" | b"stored" => Some(Completed::Stored),
             b"already_done" => Some(Completed::AlreadyDone),
             b"stored_late" => Some(Completed::StoredLate),
             b"superseded" => answer.record().map(Completed::Superseded),

@@ -6,12 +6,13 @@ use crate::{
     clock::ServerClock,
     connect::{Connector, SharedConnector},
     error::{BACKEND, Failure},
-    gather::{self, Group},
+    gather::{self, Gather, Parcel},
     keys::Keys,
-    lines::Lines,
+    lines::{Berth, Lines},
     options::RedisOptions,
     script::{Eval, Script},
     step::{Outgoing, Step},
+    tokens::Tokens,
 };
 use hapax_core::{Clock, StoreError, StoreErrorKind, StoreResult};
 use redis::Value;
@@ -34,6 +35,7 @@ const LARGE: usize = 16 * 1024;
 pub struct RedisStore {
     pub(crate) lines: Arc<Lines>,
     pub(crate) secret: OnceLock<[u8; 32]>,
+    pub(crate) tokens: Tokens,
 }
 
 impl RedisStore {
@@ -42,7 +44,7 @@ impl RedisStore {
         let connector: SharedConnector = Arc::new(Connector::new(options)?);
         let lines = Lines::new(connector);
         lines.open().await.map_err(|failure| failure.error("connect"))?;
-        Ok(Self { lines: Arc::new(lines), secret: OnceLock::new() })
+        Ok(Self { lines: Arc::new(lines), secret: OnceLock::new(), tokens: Tokens::default() })
     }
 
     /// What the server's clock shows, for callers who compare the instants of records with now. In a Cluster it is that
@@ -72,22 +74,12 @@ impl RedisStore {
     async fn sent<S: Step>(&self, step: &S) -> Result<Value, Failure> {
         let (group, outgoing) = (group(step), Outgoing::of(step, self.keys()));
         let berth = self.lines.berth()?;
-        let (others, _under_way) = berth.gather.enter();
+        let (others, _under_way) = berth.traffic.enter();
         if others && outgoing.size <= LARGE && !self.connector().is_cluster() {
             return gather::together(&self.lines, &berth, group, outgoing).await;
         }
-        if S::KEPT && self.connector().options.wait_replicas > 0 {
-            let mut answers = Box::pin(send(&self.lines, group, vec![outgoing])).await;
-            return answers.pop().unwrap_or_else(|| Err(Failure::nonsense(&self.connector().place)));
-        }
-        let mut eval = Eval::new(group.script, &self.connector().only_6_2);
-        eval.add(outgoing.key, outgoing.args);
-        match self.lines.call_one(&eval, S::RESEND).await? {
-            Value::Array(mut answers) if answers.len() == 1 => {
-                answers.pop().ok_or_else(|| Failure::nonsense(&self.connector().place))
-            }
-            _ => Err(Failure::nonsense(&self.connector().place)),
-        }
+        // Apart, so that the future of the others stays small.
+        Box::pin(alone(&self.lines, group, outgoing)).await
     }
 
     /// Takes steps in one round trip. Those on one key are taken in their order.
@@ -96,7 +88,7 @@ impl RedisStore {
         let open = steps.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
         let outgoing: Vec<_> = open.map(|(step, _)| Outgoing::of(step, self.keys())).collect();
         let Some(first) = steps.first() else { return Vec::new() };
-        let mut replies = send(&self.lines, group(first), outgoing).await.into_iter();
+        let mut replies = Outgoing::leave(&self.lines, group(first), outgoing).await.into_iter();
         let answers = steps.iter().zip(refused).map(|(step, refused)| match refused {
             Some(refusal) => Err(refusal),
             None => {
@@ -141,13 +133,43 @@ fn group<S: Step>(step: &S) -> Group {
     Group { op: S::OP, script: step.script(), resend: S::RESEND, kept: S::KEPT }
 }
 
-/// Sends steps of one kind in one round trip; an answer for each.
-pub(crate) async fn send(lines: &Lines, group: Group, steps: Vec<Outgoing>) -> Vec<Result<Value, Failure>> {
-    let evals = evals(&lines.connector, group.script, steps);
-    let counts: Vec<usize> = evals.iter().map(Eval::len).collect();
-    let asks: Vec<_> = evals.into_iter().map(Ask::Eval).collect();
-    let replies = ask(lines, &asks, group.resend, group.kept).await;
-    replies.into_iter().zip(counts).flat_map(|(reply, count)| split(lines, reply, count)).collect()
+/// What all steps of a group share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    op: &'static str,
+    script: &'static Script,
+    resend: bool,
+    kept: bool,
+}
+
+impl PartialEq for Group {
+    /// A step has its own name for what it does.
+    fn eq(&self, other: &Self) -> bool {
+        self.op == other.op
+    }
+}
+
+impl Parcel for Outgoing {
+    type Kind = Group;
+    const PARTS: usize = 4;
+
+    fn gather(berth: &Berth) -> &Gather<Self> {
+        &berth.steps
+    }
+
+    async fn leave(lines: &Lines, group: Group, steps: Vec<Self>) -> Vec<Result<Value, Failure>> {
+        let evals = evals(&lines.connector, group.script, steps);
+        let counts: Vec<usize> = evals.iter().map(Eval::len).collect();
+        let asks: Vec<_> = evals.into_iter().map(Ask::Eval).collect();
+        let replies = ask(lines, &asks, group.resend, group.kept).await;
+        replies.into_iter().zip(counts).flat_map(|(reply, count)| split(lines, reply, count)).collect()
+    }
+}
+
+/// Sends one.
+pub(crate) async fn alone<P: Parcel>(lines: &Lines, kind: P::Kind, parcel: P) -> Result<Value, Failure> {
+    let mut answers = P::leave(lines, kind, vec![parcel]).await;
+    answers.pop().unwrap_or_else(|| Err(Failure::nonsense(&lines.connector.place)))
 }
 
 /// Steps as script calls. In a cluster the keys of one script lie in one slot, so each goes alone.

@@ -15,8 +15,9 @@ const UNKNOWN: u8 = 2;
 /// The fingerprint as a record holds it.
 pub(crate) fn print(fingerprint: &Fingerprint) -> [u8; 34] {
     let mut bytes = [0; 34];
-    let parts = fingerprint.version().to_be_bytes().into_iter().chain(*fingerprint.digest());
-    bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
+    let (version, digest) = bytes.split_at_mut(2);
+    version.copy_from_slice(&fingerprint.version().to_be_bytes());
+    digest.copy_from_slice(fingerprint.digest());
     bytes
 }
 
@@ -26,9 +27,16 @@ pub(crate) fn owner(kind: Kind, token: &Token, fingerprint: &Fingerprint) -> [u8
         Kind::Done => DONE,
         Kind::Unknown => UNKNOWN,
     };
+    head(state, token, fingerprint)
+}
+
+fn head(state: u8, token: &Token, fingerprint: &Fingerprint) -> [u8; 52] {
     let mut bytes = [0; 52];
-    let parts = [VERSION, state].into_iter().chain(*token.as_bytes()).chain(print(fingerprint));
-    bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
+    let (version_and_state, rest) = bytes.split_at_mut(2);
+    version_and_state.copy_from_slice(&[VERSION, state]);
+    let (owner, what) = rest.split_at_mut(16);
+    owner.copy_from_slice(token.as_bytes());
+    what.copy_from_slice(&print(fingerprint));
     bytes
 }
 
@@ -45,15 +53,14 @@ pub(crate) fn reservation(
     fingerprint: &Fingerprint,
     first_at: Timestamp,
     ends: Timestamp,
-) -> Vec<u8> {
-    [
-        &[VERSION, PENDING][..],
-        token.as_bytes(),
-        &print(fingerprint),
-        &first_at.as_millis().to_be_bytes(),
-        &ends.as_millis().to_be_bytes(),
-    ]
-    .concat()
+) -> [u8; 68] {
+    let mut bytes = [0; 68];
+    let (owner, times) = bytes.split_at_mut(52);
+    owner.copy_from_slice(&head(PENDING, token, fingerprint));
+    let (first, last) = times.split_at_mut(8);
+    first.copy_from_slice(&first_at.as_millis().to_be_bytes());
+    last.copy_from_slice(&ends.as_millis().to_be_bytes());
+    bytes
 }
 
 /// Reads a record. The server has one clock: leases are read as boot time of the same count.
@@ -142,10 +149,10 @@ mod tests {
         let (token, fingerprint) = (Token::from_bytes([9; 16]), Fingerprint::of_bytes(b"x"));
         let value = reservation(&token, &fingerprint, Timestamp::from_millis(5), Timestamp::from_millis(9));
         assert_eq!(value.len(), 68);
-        let Entry::Pending(pending) = decode(value.clone()) else { panic!("not pending") };
+        let Entry::Pending(pending) = decode(value.to_vec()) else { panic!("not pending") };
         assert_eq!((pending.token, pending.fingerprint, pending.late), (token, fingerprint, None));
         assert_eq!((pending.first_at.as_millis(), pending.until.as_millis()), (5, 9));
-        let Entry::Pending(pending) = decode([value, settled("json")].concat()) else {
+        let Entry::Pending(pending) = decode([&value[..], &settled("json")].concat()) else {
             panic!("not pending")
         };
         assert_eq!(pending.late.unwrap().receipt, Receipt::new("json", &b"paid"[..]));

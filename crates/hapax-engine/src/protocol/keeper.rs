@@ -132,12 +132,28 @@ impl Keeper {
 
     async fn waited(
         &self,
-        mut answer: Result<Begun, IdempotencyError>,
+        answer: Result<Begun, IdempotencyError>,
         name: &Name,
         fingerprint: Fingerprint,
         terms: &Terms,
     ) -> Result<Begun, IdempotencyError> {
-        let Some(limit) = terms.wait else { return answer };
+        match (terms.wait, &answer) {
+            (Some(limit), Err(IdempotencyError::InFlight { .. })) => {
+                Box::pin(self.wait_and_reserve(name, fingerprint, terms, limit, answer)).await
+            }
+            _ => answer,
+        }
+    }
+
+    /// After a first answer that a call is in flight.
+    async fn wait_and_reserve(
+        &self,
+        name: &Name,
+        fingerprint: Fingerprint,
+        terms: &Terms,
+        limit: Duration,
+        mut answer: Result<Begun, IdempotencyError>,
+    ) -> Result<Begun, IdempotencyError> {
         let waits_until = call::from_now(limit);
         while let Err(IdempotencyError::InFlight { retry_after }) = answer {
             let woken = self.inner.waiters.wait(self, name, retry_after);

@@ -124,12 +124,13 @@ impl Reservation {
             return Ok(self);
         }
         if let Some(renewal) = &self.renewal {
-            self.keeper.inner.renewer.extend_now(renewal, self.keeper.call_limit(&self.terms)).await;
+            let limit = self.keeper.call_limit(&self.terms);
+            Box::pin(self.keeper.inner.renewer.extend_now(renewal, limit)).await;
         }
         if self.has_half() {
             return Ok(self);
         }
-        self.release_in_place().await;
+        Box::pin(self.release_in_place()).await;
         let reason = "the key was granted too late: less than half its lease was left";
         Err(IdempotencyError::store_failed(StoreError::new(
             StoreErrorKind::Timeout,

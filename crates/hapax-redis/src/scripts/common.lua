@@ -1,4 +1,4 @@
--- What all scripts begin with: the form of a record, and what lies under a key at the server's time.
+-- What all scripts have: the form of a record, and what lies under a key at the server's time.
 --
 -- A record is one string: version, state, token (16), fingerprint (2 + 32), first_at (8), ends (8). A result goes on
 -- with completed_at (8), the codec's length (2), the codec and the receipt. A reservation may go on with a whole
@@ -9,9 +9,6 @@
 -- lease; the end of that lease is then the one in the record.
 local PENDING, DONE, UNKNOWN, UNREADABLE = 0, 1, 2, 3
 local HEAD, RESULT, ENDS = 68, 78, 61
-
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local function parse(value)
   local version, state = string.byte(value, 1, 2)
@@ -105,11 +102,12 @@ local function shown(word, record)
   return { word, now, record and record.value }
 end
 
--- Takes the step for each key, with as many arguments as a step has. The error of one is its own answer.
-local function each(count, step)
-  local answers = {}
-  for i, key in ipairs(KEYS) do
-    local ok, answer = pcall(step, key, unpack(ARGV, (i - 1) * count + 1, i * count))
+-- Takes the step for each key that has no answer yet, with as many arguments as a step has. The error of one is its own
+-- answer.
+local function each(count, step, answers)
+  answers = answers or {}
+  for i = #answers + 1, #KEYS do
+    local ok, answer = pcall(step, KEYS[i], unpack(ARGV, (i - 1) * count + 1, i * count))
     if not ok and type(answer) ~= 'table' then
       -- What a command said, behind the place in the script on some servers; or a fault of the script itself.
       answer = redis.error_reply(string.match(answer, '%u%u%u+ .*') or 'ERR ' .. answer)

@@ -1,18 +1,14 @@
 -- Keeps each result, wherever it can be kept without touching another owner's.
 -- KEYS: the records. ARGV, for each: version, state, token and fingerprint as in the record; ttl; codec and
 -- receipt.
--- Answers, for each: {'stored' | 'already_done' | 'stored_late', now} or {'superseded', now, record before}.
-local stored = { 'stored', now }
-local times = {}
-
+-- Answers, for each: now, or {'stored' | 'already_done' | 'stored_late', now}, or {'superseded', now, record before}.
 return each(3, function(key, owner, ttl, receipt)
   local token = string.sub(owner, 3, 18)
-  local value = redis.call('GET', key)
-  -- The usual: its owner holds the key, and nothing lies beside.
-  if value and #value == HEAD and string.find(value, '\1\0' .. token, 1, true) == 1 then
-    times[ttl] = times[ttl] or struct.pack('>i8i8', now + ttl, now)
-    redis.call('SET', key, owner .. string.sub(value, 53, 60) .. times[ttl] .. receipt, 'PX', ttl)
-    return stored
+  -- The first of these keys was looked at before.
+  local value = unusual
+  unusual = nil
+  if value == nil or type(value) == 'table' then
+    value = redis.call('GET', key)
   end
   local before = value and parse(value) or nil
   local record = settle(key, before)
@@ -21,7 +17,7 @@ return each(3, function(key, owner, ttl, receipt)
   if not record then
     local first = is_held_by(before, token) and first_at(before) or now
     put(key, result(owner, first, ttl, receipt), ends)
-    return stored
+    return { 'stored', now }
   end
   if is_held_by(record, token) then
     local late = kept(record)
@@ -31,7 +27,7 @@ return each(3, function(key, owner, ttl, receipt)
     else
       put(key, result(owner, first_at(record), ttl, receipt), ends)
     end
-    return stored
+    return { 'stored', now }
   end
   if record.state == PENDING then
     local late = kept(record)
@@ -50,4 +46,4 @@ return each(3, function(key, owner, ttl, receipt)
     put(key, result(owner, first_at(record), ttl, receipt), ends)
   end
   return shown('superseded', record)
-end)
+end, answers)

@@ -4,6 +4,7 @@
 mod crowds;
 mod failover;
 mod lists;
+mod load;
 mod lost;
 mod outages;
 mod places;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         crowds::tests(),
         failover::tests(),
         lists::tests(),
+        load::tests(),
         lost::tests(),
         outages::tests(),
         places::tests(),

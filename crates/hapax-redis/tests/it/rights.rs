@@ -3,6 +3,7 @@
 use crate::support::{complete, is_held_done, is_yours, name, open, refusal, reserve, span, try_open};
 use hapax_core::{
     Applied, Coded as _, Namespace, StoreErrorKind, Token,
+    doctor::Examine as _,
     idempotency::{
         Complete, Completed, Dropped, IdempotencyStore, Kind, List, Resolution, Resolve, Resolved, Retake,
         Retaken, StateFilter, Write,
@@ -17,6 +18,7 @@ crate::list!("rights", &[];
     a_right_password_works,
     the_listed_commands_are_enough,
     a_command_that_is_not_allowed_is_told,
+    each_missing_right_is_told_by_the_doctor,
 );
 
 fn with_password() -> Redis {
@@ -109,4 +111,20 @@ async fn a_command_that_is_not_allowed_is_told() {
     assert!(is_yours(&store.reserve(&req).await.unwrap()));
     let error = store.complete(&complete(&req)).await.unwrap_err();
     assert_eq!((error.code(), error.applied()), ("store.auth", Applied::No), "{error}");
+}
+
+async fn each_missing_right_is_told_by_the_doctor() {
+    let server = Redis::start();
+    assert!(server.ask("ACL SETUSER ada on >pw allkeys +@all").starts_with("+OK"));
+    let store = open(&at(&server, "ada:pw")).await;
+    let rights = async || -> Vec<String> {
+        let found = store.examine().await.unwrap().findings.into_iter();
+        found.filter(|finding| finding.check == "rights").map(|finding| finding.remedy).collect()
+    };
+    assert_eq!(rights().await, Vec::<String>::new());
+    assert!(server.ask("ACL SETUSER ada -zadd -evalsha -pttl").starts_with("+OK"));
+    let told = ["pttl", "evalsha", "zadd"].map(|right| format!("ACL SETUSER <user> +{right}"));
+    assert_eq!(rights().await, told);
+    // And looking left nothing behind.
+    assert_eq!(server.ask("DBSIZE"), ":1\r\n");
 }

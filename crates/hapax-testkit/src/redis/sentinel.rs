@@ -71,6 +71,17 @@ impl RedisSentinel {
         let at = self.servers.iter().position(|server| server.ask("ROLE").contains("master")).unwrap_or(0);
         self.servers.get_mut(at).expect("a server")
     }
+
+    /// Starts what was killed again, and waits until it is the replica of the other.
+    pub fn whole_again(&mut self) {
+        for server in self.servers.iter_mut().filter(|server| server.ask("PING").is_empty()) {
+            server.start_again();
+        }
+        wait::until("the old primary is a replica, and in step", || {
+            let linked = |server: &Redis| server.ask("INFO replication").contains("master_link_status:up");
+            self.servers.iter().filter(|server| linked(server)).count() == 1
+        });
+    }
 }
 
 fn url(sentinels: impl Iterator<Item = u16>) -> String {

@@ -33,6 +33,9 @@ pub(super) struct Measured {
     pub(super) ops_s: f64,
     /// Processor time of this process.
     pub(super) client_us_op: f64,
+    /// That of the server, where it says.
+    #[serde(rename = "redis_us_op", skip_serializing_if = "Option::is_none")]
+    pub(super) server_us_op: Option<f64>,
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
 }
@@ -74,6 +77,7 @@ async fn run(
     };
     let over = Arc::new(AtomicBool::new(false));
     let mut callers = JoinSet::new();
+    let server = work.server_cpu().await;
     let (cpu, started) = (cpu_time(), Instant::now());
     for first in 0..conc {
         let (work, names, over) = (Arc::clone(work), Arc::clone(&names), Arc::clone(&over));
@@ -114,13 +118,14 @@ async fn run(
         took.extend(caller.took);
     }
     let (elapsed, cpu) = (started.elapsed(), cpu_time().saturating_sub(cpu));
+    let server = work.server_cpu().await.zip(server).map(|(after, before)| after.saturating_sub(before));
     // Figures of something else than what was meant are worth nothing.
     let meant = if operation == Operation::Fresh { u64::try_from(n).unwrap_or(u64::MAX) } else { 0 };
     if ran != meant {
         let message = format!("{} ran {ran} effects, not {meant}", operation.name());
         return Err(Failure::new(Exit::Bug, "command.internal", message));
     }
-    Ok(measured(n, took, elapsed, cpu))
+    Ok(measured(n, took, elapsed, Cpu { here: cpu, server }))
 }
 
 /// What one of them did.
@@ -132,18 +137,27 @@ struct Caller {
     took: Vec<Duration>,
 }
 
+/// Processor time that was used.
+#[derive(Clone, Copy, Default)]
+struct Cpu {
+    here: Duration,
+    server: Option<Duration>,
+}
+
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-fn measured(n: usize, mut took: Vec<Duration>, elapsed: Duration, cpu: Duration) -> Measured {
+fn measured(n: usize, mut took: Vec<Duration>, elapsed: Duration, cpu: Cpu) -> Measured {
     took.sort_unstable();
     let last = took.len().saturating_sub(1);
     let rank = |per_cent: usize| took.get(last * per_cent / 100).copied().unwrap_or_default();
     let us = |duration: Duration| rounded(duration.as_secs_f64() * 1e6, 100.0);
     let (secs, of) = (elapsed.as_secs_f64(), n.max(1) as f64);
+    let per_op = |cpu: Duration| rounded(cpu.as_secs_f64() * 1e6 / of, 100.0);
     Measured {
         n,
         secs: rounded(secs, 10_000.0),
         ops_s: rounded(n as f64 / secs.max(1e-9), 1.0),
-        client_us_op: rounded(cpu.as_secs_f64() * 1e6 / of, 100.0),
+        client_us_op: per_op(cpu.here),
+        server_us_op: cpu.server.map(per_op),
         p50_us: us(rank(50)),
         p99_us: us(rank(99)),
     }
@@ -172,13 +186,14 @@ mod tests {
     #[test]
     fn ranks_are_those_of_the_sorted_list() {
         let took = (1..=100).rev().map(Duration::from_micros).collect();
-        let measured = measured(100, took, Duration::from_secs(2), Duration::from_millis(1));
+        let measured =
+            measured(100, took, Duration::from_secs(2), Cpu { here: Duration::from_millis(1), server: None });
         assert_eq!((measured.n, measured.ops_s, measured.client_us_op), (100, 50.0, 10.0));
         assert_eq!((measured.p50_us, measured.p99_us), (50.0, 99.0));
     }
 
     #[test]
     fn nothing_measured_is_no_panic() {
-        assert_eq!(measured(0, Vec::new(), Duration::ZERO, Duration::ZERO).n, 0);
+        assert_eq!(measured(0, Vec::new(), Duration::ZERO, Cpu::default()).n, 0);
     }
 }
