@@ -58,9 +58,12 @@ fn a_driver_stays_in_its_backend() {
         ("rusqlite", "hapax-sqlite"),
         ("sqlx", "hapax-postgres"),
     ];
+    // The facade's module of a backend takes the caller's transaction, which is a type of the driver.
+    let exception = ("sqlx", "hapax");
     for (name, (_, others)) in edges() {
         for (driver, backend) in drivers {
-            assert_eq!(others.contains(driver), name == backend, "{driver} in {name}");
+            let expected = name == backend || (driver, &*name) == exception;
+            assert_eq!(others.contains(driver), expected, "{driver} in {name}");
         }
     }
 }
