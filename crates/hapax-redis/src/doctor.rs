@@ -1,12 +1,19 @@
-//! How the server is: for whoever looks after it. In a Cluster, the node that holds the keys' slot of the check itself.
+//! How the server is, for whoever looks after it: in a Cluster, each of its primaries.
 
-use crate::{ask::Ask, connect::millis, error::Failure, store::RedisStore};
+use crate::{
+    ask::Ask,
+    connect::millis,
+    error::Failure,
+    lines::Request,
+    nodes::{On, Primary, together},
+    store::RedisStore,
+};
 use async_trait::async_trait;
 use hapax_core::{
     StoreErrorKind, StoreResult, Timestamp,
     doctor::{Examination, Examine, Severity},
 };
-use redis::{Value, cmd, from_redis_value_ref};
+use redis::{Cmd, Value, cmd, from_redis_value_ref};
 use std::{collections::HashMap, time::Duration};
 
 const OP: &str = "look at the server";
@@ -15,45 +22,28 @@ const OP: &str = "look at the server";
 impl Examine for RedisStore {
     async fn examine(&self) -> StoreResult<Examination> {
         let key = self.keys().meta("doctor");
-        let ask = |words: &[&str]| {
-            let mut command = cmd(words.first().copied().unwrap_or_default());
-            command.arg(words.get(1..).unwrap_or_default());
-            Ask::Plain(key.clone(), command)
-        };
-        let mut asks = vec![
-            ask(&["TIME"]),
-            ask(&["INFO"]),
-            ask(&["CONFIG", "GET", "appendfsync"]),
-            ask(&["CONFIG", "GET", "min-replicas-to-write"]),
-        ];
-        if self.connector().is_cluster() {
-            asks.push(ask(&["CLUSTER", "INFO"]));
-        }
-        let mut replies = self.lines.call(&asks, true).await.into_iter();
-        let mut next = || replies.next().unwrap_or_else(|| Err(Failure::nonsense(&self.connector().place)));
-
-        let missing = self.missing_rights().await;
         let mut found = Examination::default();
         found.fact("place", self.connector().place.clone());
-        let time = next().map_err(|failure| failure.error(OP))?;
+        let time = self.asked(Ask::Plain(key, cmd("TIME"))).await.map_err(|failure| failure.error(OP))?;
         found.store_time = millis(&time).map(Timestamp::from_millis);
-        match next() {
-            Ok(info) => {
-                let mut server = Server::of(&text(&info));
-                server.config(next());
-                server.config(next());
-                found.server_cpu = server.cpu();
-                server.judge(&mut found, self.connector().options.wait_replicas);
+        let missing = self.missing_rights().await;
+        match self.servers().await {
+            Ok(servers) => {
+                let wait_replicas = self.connector().options.wait_replicas;
+                found.server_cpu = servers.iter().map(|(_, server)| server.cpu()).sum();
+                let judged = servers.iter().map(|(primary, server)| {
+                    let mut found = Examination::default();
+                    server.judge(&mut found, wait_replicas);
+                    (primary.address.as_str(), found)
+                });
+                together(&mut found, &judged.collect::<Vec<_>>());
             }
-            Err(failure) if failure.kind == StoreErrorKind::Auth => {
-                let _ = (next(), next());
-                found.find(
-                    "rights",
-                    Severity::Info,
-                    "this user may not ask `INFO`: eviction, persistence and replicas were not looked at",
-                    "run it as a user who may (`+info`, `+config|get`)",
-                );
-            }
+            Err(failure) if failure.kind == StoreErrorKind::Auth => found.find(
+                "rights",
+                Severity::Info,
+                "this user may not ask `INFO`: eviction, persistence and replicas were not looked at",
+                "run it as a user who may (`+info`, `+config|get`)",
+            ),
             Err(failure) => return Err(failure.error(OP)),
         }
         for right in missing {
@@ -65,7 +55,7 @@ impl Examine for RedisStore {
             );
         }
         if self.connector().is_cluster()
-            && let Ok(info) = next()
+            && let Ok(info) = self.asked(Ask::Plain(String::new(), words(&["CLUSTER", "INFO"]))).await
         {
             cluster(&mut found, &Server::of(&text(&info)));
         }
@@ -74,6 +64,24 @@ impl Examine for RedisStore {
 }
 
 impl RedisStore {
+    async fn asked<R: Request>(&self, request: R) -> Result<Value, Failure> {
+        let reply = self.lines.call(&[request], true).await.pop();
+        reply.unwrap_or_else(|| Err(Failure::nonsense(&self.connector().place)))
+    }
+
+    /// Each primary, and what it says of itself.
+    async fn servers(&self) -> Result<Vec<(Primary, Server)>, Failure> {
+        let mut servers = Vec::new();
+        for primary in self.primaries().await? {
+            let mut server = Server::of(&text(&self.asked(On(&primary, cmd("INFO"))).await?));
+            for name in ["appendfsync", "min-replicas-to-write"] {
+                server.config(self.asked(On(&primary, words(&["CONFIG", "GET", name]))).await);
+            }
+            servers.push((primary, server));
+        }
+        Ok(servers)
+    }
+
     /// The commands of the store that this user may not call: each is tried where it changes nothing.
     async fn missing_rights(&self) -> Vec<&'static str> {
         let key = self.keys().meta("doctor");
@@ -106,6 +114,12 @@ const PROBES: &[(&str, &[&str])] = &[
     ("ZSCAN", &["KEY", "0"]),
     ("ZREMRANGEBYSCORE", &["KEY", "0", "0"]),
 ];
+
+fn words(words: &[&str]) -> Cmd {
+    let mut command = cmd(words.first().copied().unwrap_or_default());
+    command.arg(words.get(1..).unwrap_or_default());
+    command
+}
 
 fn text(value: &Value) -> String {
     from_redis_value_ref(value).unwrap_or_default()

@@ -32,6 +32,7 @@ mod layout;
 mod line;
 mod lines;
 mod list;
+mod nodes;
 mod options;
 mod parse;
 mod pause;

@@ -1,12 +1,11 @@
 //! Pages of records. Redis keeps keys in no order, so a page is a scan over all of them; unknown outcomes alone are
 //! noted apart.
 
-use crate::{ask::Ask, error::Failure, keys, line::Routed, lines::Request, step::Read, store::RedisStore};
+use crate::{ask::Ask, error::Failure, keys, nodes::On, step::Read, store::RedisStore};
 use hapax_core::{
     Key, Name, Scope, StoreResult,
     idempotency::{List, Page, Record, StateFilter},
 };
-use redis::Value;
 use std::collections::BTreeSet;
 
 const OP: &str = "list keys";
@@ -95,11 +94,12 @@ impl RedisStore {
             None => namespace.clone(),
         };
         let pattern = keys::pattern(&wanted) + "*";
-        for slot in self.primaries().await? {
-            let mut cursor = 0;
+        for primary in self.primaries().await? {
+            let mut cursor = 0_u64;
             loop {
-                let scan = Scan { slot, cursor, pattern: &pattern };
-                let reply = self.lines.call(&[scan], true).await.pop();
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(LOOKED_AT);
+                let reply = self.lines.call(&[On(&primary, scan)], true).await.pop();
                 let reply = reply.unwrap_or_else(|| Err(self.nonsense()))?;
                 let (next, keys): (u64, Vec<Vec<u8>>) =
                     redis::from_redis_value(reply).map_err(|_| self.nonsense())?;
@@ -150,44 +150,7 @@ impl RedisStore {
         }
     }
 
-    /// One slot of each primary.
-    async fn primaries(&self) -> Result<Vec<u16>, Failure> {
-        if !self.connector().is_cluster() {
-            return Ok(vec![0]);
-        }
-        let reply = self
-            .lines
-            .call(&[Ask::Plain(String::new(), redis::cmd("CLUSTER").arg("SLOTS").to_owned())], true)
-            .await;
-        let reply = reply.into_iter().next().unwrap_or_else(|| Err(self.nonsense()))?;
-        let ranges: Vec<Vec<Value>> = redis::from_redis_value(reply).map_err(|_| self.nonsense())?;
-        let mut known: Vec<(Value, u16)> = Vec::new();
-        for range in ranges {
-            let mut parts = range.into_iter();
-            let (Some(start), Some(node)) = (parts.next(), parts.nth(1)) else { return Err(self.nonsense()) };
-            let start = redis::from_redis_value(start).map_err(|_| self.nonsense())?;
-            if !known.iter().any(|(other, _)| *other == node) {
-                known.push((node, start));
-            }
-        }
-        Ok(known.into_iter().map(|(_, slot)| slot).collect())
-    }
-
     fn nonsense(&self) -> Failure {
         Failure::nonsense(&self.connector().place)
-    }
-}
-
-struct Scan<'a> {
-    slot: u16,
-    cursor: u64,
-    pattern: &'a str,
-}
-
-impl Request for Scan<'_> {
-    fn routed(&self, _: bool) -> Routed {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(self.cursor).arg("MATCH").arg(self.pattern).arg("COUNT").arg(LOOKED_AT);
-        Routed::to_slot(self.slot, scan)
     }
 }

@@ -1,6 +1,8 @@
 //! Users and their rights.
 
-use crate::support::{complete, is_held_done, is_yours, name, open, refusal, reserve, span, try_open};
+use crate::support::{
+    complete, is_held_done, is_yours, name, open, raw, refusal, reserve, run, span, try_open,
+};
 use hapax_core::{
     Applied, Coded as _, Namespace, StoreErrorKind, Token,
     doctor::Examine as _,
@@ -9,16 +11,17 @@ use hapax_core::{
         Retaken, StateFilter, Write,
     },
 };
-use hapax_testkit::redis::Redis;
+use hapax_testkit::redis::{Redis, SharedCluster};
 use std::time::Duration;
 
-crate::list!("rights", &[];
+crate::list!("rights", &["flock"];
     a_wrong_password_is_told,
     a_password_that_is_missing_is_told,
     a_right_password_works,
     the_listed_commands_are_enough,
     a_command_that_is_not_allowed_is_told,
     each_missing_right_is_told_by_the_doctor,
+    each_primary_of_a_cluster_is_looked_at,
 );
 
 fn with_password() -> Redis {
@@ -127,4 +130,29 @@ async fn each_missing_right_is_told_by_the_doctor() {
     assert_eq!(rights().await, told);
     // And looking left nothing behind.
     assert_eq!(server.ask("DBSIZE"), ":1\r\n");
+}
+
+async fn each_primary_of_a_cluster_is_looked_at() {
+    let cluster = SharedCluster::join();
+    let store = open(&cluster.url()).await;
+    let told = async || -> Vec<String> {
+        let found = store.examine().await.unwrap().findings.into_iter();
+        found.filter(|finding| finding.check == "eviction").map(|finding| finding.reason).collect()
+    };
+    assert_eq!(told().await, Vec::<String>::new());
+    // No other test looks at the policy, and with so much memory it decides nothing.
+    let mut primary = None;
+    for port in cluster.ports() {
+        let mut node = raw(&format!("redis://127.0.0.1:{port}")).await;
+        let role: Vec<redis::Value> = redis::cmd("ROLE").query_async(&mut node).await.unwrap();
+        if role.first() == Some(&redis::Value::BulkString(b"master".to_vec())) {
+            primary = Some((port, node));
+        }
+    }
+    let (port, mut node) = primary.unwrap();
+    let () = run(&mut node, "CONFIG SET maxmemory 10gb maxmemory-policy allkeys-lru").await;
+    let told = told().await;
+    let () = run(&mut node, "CONFIG SET maxmemory 0 maxmemory-policy noeviction").await;
+    let place = format!("on 127.0.0.1:{port}: ");
+    assert!(told.len() == 1 && told.iter().all(|reason| reason.starts_with(&place)), "{told:?}");
 }
