@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 pub(crate) type Bound<'q> = Query<'q, Postgres, PgArguments>;
 
 /// One argument.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Bytes(Option<Vec<u8>>),
     Big(i64),
@@ -100,8 +100,18 @@ impl Column {
     }
 }
 
-/// Writes one argument of many calls as one literal: as many would each be a node for the server to parse.
-pub(crate) fn write_column<'a>(sql: &mut String, values: impl Iterator<Item = &'a Value>) {
+/// Writes one argument of many calls as one literal: as many would each be a node for the server to parse. Where all are
+/// equal, and most columns are, it is written once.
+pub(crate) fn write_column<'a>(sql: &mut String, values: impl Iterator<Item = &'a Value> + Clone) {
+    let mut others = values.clone();
+    if let Some(first) = others.next()
+        && others.all(|value| value == first)
+    {
+        sql.push_str("pg_catalog.array_fill(");
+        first.write(sql);
+        put(sql, format_args!(",'{{{}}}')", values.count()));
+        return;
+    }
     let (mut kind, mut separator) = ("bytea", "");
     sql.push_str("E'{");
     for value in values {
@@ -187,7 +197,7 @@ mod tests {
         };
         assert_eq!(column(0), r"E'{\\\\x61,\\\\x}'::bytea[]");
         assert_eq!(column(1), "E'{7,-8}'::bigint[]");
-        assert_eq!(column(2), "E'{NULL,NULL}'::bytea[]");
+        assert_eq!(column(2), "pg_catalog.array_fill(NULL::bytea,'{2}')");
         assert_eq!(column(3), "E'{-1,NULL}'::smallint[]");
     }
 }
