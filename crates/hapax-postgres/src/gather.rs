@@ -109,11 +109,12 @@ impl PostgresStore {
     pub(crate) async fn gathered(&self, ask: Ask) -> Result<Answered, Failure> {
         let (berth, deadline) = (self.sessions.berth()?, Instant::now() + self.limit());
         let (are_others, _under_way) = berth.gather.enter();
+        // What waits with others is small, since it is moved about: the futures of whoever goes alone are not in it.
         if ask.bytes > LARGE {
-            return self.apart(&ask, deadline).await;
+            return Box::pin(self.apart(&ask, deadline)).await;
         }
         if !are_others && let Ok(slot) = Arc::clone(&berth.slots).try_acquire_owned() {
-            return self.lone(&ask, deadline, slot).await;
+            return Box::pin(self.lone(&ask, deadline, slot)).await;
         }
         let (tell, answer) = oneshot::channel();
         let is_out = Arc::new(AtomicBool::new(false));
