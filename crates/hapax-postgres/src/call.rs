@@ -74,13 +74,16 @@ impl<'a> Call<'a> {
     pub(crate) async fn send_bound(&self, conn: &mut PgConnection, named: bool) -> Result<Vec<PgRow>, Error> {
         let of_columns = self.is_of_columns();
         let count = self.width() + 1;
-        let place = |at| match of_columns {
-            true => {
+        // A column of one value stands for as many as there are rows.
+        let place = |at| {
+            if of_columns {
                 format!(
-                    "CASE pg_catalog.cardinality(${at}) WHEN 1 THEN pg_catalog.array_fill((${at})[1],${count}) ELSE ${at} END"
+                    "CASE pg_catalog.cardinality(${at}) WHEN 1 \
+                     THEN pg_catalog.array_fill((${at})[1],${count}) ELSE ${at} END"
                 )
+            } else {
+                format!("${at}")
             }
-            false => format!("${at}"),
         };
         let places: Vec<_> = (1..count).map(place).collect();
         let function = self.around(&places.join(","));
