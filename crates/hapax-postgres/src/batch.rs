@@ -11,7 +11,10 @@ use crate::{
 use futures_util::future::join_all;
 use hapax_core::StoreResult;
 use sqlx::{Row as _, postgres::PgRow};
-use std::{collections::HashSet, sync::atomic::Ordering};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering},
+};
 use tokio::time::Instant;
 
 /// So many steps are in one statement at most.
@@ -19,8 +22,13 @@ pub(crate) const MOST_STEPS: usize = 128;
 /// So many bytes of receipts; a larger one goes alone.
 const MOST_BYTES: usize = 256 * 1024;
 
+/// The number of an answer that all steps of a statement have.
+const OF_ALL: i64 = 0;
 /// After so many statements whose keys were all free, the next is taken to be like them.
 const LONG: usize = 8;
+
+/// An answer as it came. All steps of a statement share one where it is the same for all of them.
+pub(crate) type Answered = Arc<PgRow>;
 
 /// What was asked, and where its answer belongs.
 pub(crate) type Placed<T> = (Ask, T);
@@ -65,14 +73,14 @@ impl PostgresStore {
         asks: &[Ask],
         deadline: Instant,
         lane: Lane<'_>,
-    ) -> Result<Vec<Result<PgRow, Failure>>, Failure> {
+    ) -> Result<Vec<Result<Answered, Failure>>, Failure> {
         let Some(first) = asks.first() else { return Ok(Vec::new()) };
         let nonsense = || Failure::nonsense(&self.sessions.place);
         let are_new = self.free_before.load(Ordering::Relaxed) >= LONG;
         let call = Call::patient(self.schema(), asks, are_new);
         let mut rows = self.sessions.call(&call, first.shape.resend, deadline, lane).await?;
         if asks.len() == 1 {
-            return Ok(vec![rows.pop().ok_or_else(nonsense)]);
+            return Ok(vec![rows.pop().map(Arc::new).ok_or_else(nonsense)]);
         }
         if first.shape.new.is_some() {
             let is_free = |row: &PgRow| row.try_get::<&str, _>("said").is_ok_and(|said| said == "yours");
@@ -80,9 +88,14 @@ impl PostgresStore {
             let count = if rows.iter().all(is_free) { before.saturating_add(1) } else { 0 };
             self.free_before.store(count, Ordering::Relaxed);
         }
-        let mut by_number: Vec<Option<PgRow>> = asks.iter().map(|_| None).collect();
+        let mut by_number: Vec<Option<Answered>> = asks.iter().map(|_| None).collect();
         for row in rows {
             let nth: i64 = row.try_get("nth").map_err(|error| Failure::of(&self.sessions.place, error))?;
+            let row = Arc::new(row);
+            if nth == OF_ALL {
+                by_number.fill(Some(row));
+                continue;
+            }
             let place = usize::try_from(nth - 1).ok().and_then(|at| by_number.get_mut(at));
             *place.ok_or_else(nonsense)? = Some(row);
         }
@@ -90,7 +103,7 @@ impl PostgresStore {
     }
 
     /// Asks it alone: it waits for a lock as long as it has time, or says what is seen of the locked row.
-    pub(crate) async fn apart(&self, ask: &Ask, deadline: Instant) -> Result<PgRow, Failure> {
+    pub(crate) async fn apart(&self, ask: &Ask, deadline: Instant) -> Result<Answered, Failure> {
         let answer = self.ask_function(ask, ask.shape.function, deadline).await;
         match (answer, ask.shape.busy) {
             (Err(failure), Some(busy)) if failure.remedy == Remedy::Look => {
@@ -105,10 +118,10 @@ impl PostgresStore {
         ask: &Ask,
         function: &'static str,
         deadline: Instant,
-    ) -> Result<PgRow, Failure> {
+    ) -> Result<Answered, Failure> {
         let call = Call::one(self.schema(), function, &ask.values);
         let mut rows = self.sessions.call(&call, ask.shape.resend, deadline, Lane::Alone).await?;
-        rows.pop().ok_or_else(|| Failure::nonsense(&self.sessions.place))
+        rows.pop().map(Arc::new).ok_or_else(|| Failure::nonsense(&self.sessions.place))
     }
 }
 

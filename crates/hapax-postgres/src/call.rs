@@ -72,15 +72,29 @@ impl<'a> Call<'a> {
 
     /// Sends it with its values bound. `named`: the statement is prepared once for each connection.
     pub(crate) async fn send_bound(&self, conn: &mut PgConnection, named: bool) -> Result<Vec<PgRow>, Error> {
-        let places: Vec<_> = (1..=self.width()).map(|at| format!("${at}")).collect();
+        let of_columns = self.is_of_columns();
+        let count = self.width() + 1;
+        // A column of one value stands for as many as there are rows.
+        let place = |at| {
+            if of_columns {
+                format!(
+                    "CASE pg_catalog.cardinality(${at}) WHEN 1 \
+                     THEN pg_catalog.array_fill((${at})[1],${count}) ELSE ${at} END"
+                )
+            } else {
+                format!("${at}")
+            }
+        };
+        let places: Vec<_> = (1..count).map(place).collect();
         let function = self.around(&places.join(","));
         let sql = match self.form {
             Form::Patient => function.replacen("FROM ", &format!("FROM {SETTING} CROSS JOIN LATERAL "), 1),
             _ => function,
         };
         let query = sqlx::query(AssertSqlSafe(sql)).persistent(named);
-        let query = if self.is_of_columns() {
-            Column::of(&self.rows).into_iter().fold(query, |query, column| column.bind(query))
+        let query = if of_columns {
+            let query = Column::of(&self.rows).into_iter().fold(query, |query, column| column.bind(query));
+            query.bind(vec![i32::try_from(self.rows.len()).unwrap_or(i32::MAX)])
         } else {
             let values = self.rows.iter().copied().flatten().cloned();
             values.fold(query, |query, value| value.bind(query))

@@ -6,13 +6,12 @@
 
 use crate::{
     ask::{Ask, Shape},
-    batch::{MOST_STEPS, Placed, statements},
+    batch::{Answered, MOST_STEPS, Placed, statements},
     error::{Failure, Remedy},
     sessions::{Berth, Lane},
     store::PostgresStore,
 };
 use futures_util::future::join_all;
-use sqlx::postgres::PgRow;
 use std::{
     collections::VecDeque,
     sync::{
@@ -32,7 +31,7 @@ const FEW: usize = 8;
 
 /// Who waits for an answer.
 struct Waiting {
-    tell: oneshot::Sender<Result<PgRow, Failure>>,
+    tell: oneshot::Sender<Result<Answered, Failure>>,
     deadline: Instant,
     /// Set when it leaves.
     is_out: Arc<AtomicBool>,
@@ -107,14 +106,15 @@ impl Gather {
 
 impl PostgresStore {
     /// The answer to a step, which leaves alone or with others.
-    pub(crate) async fn gathered(&self, ask: Ask) -> Result<PgRow, Failure> {
+    pub(crate) async fn gathered(&self, ask: Ask) -> Result<Answered, Failure> {
         let (berth, deadline) = (self.sessions.berth()?, Instant::now() + self.limit());
         let (are_others, _under_way) = berth.gather.enter();
+        // What waits with others is small, since it is moved about: the futures of whoever goes alone are not in it.
         if ask.bytes > LARGE {
-            return self.apart(&ask, deadline).await;
+            return Box::pin(self.apart(&ask, deadline)).await;
         }
         if !are_others && let Ok(slot) = Arc::clone(&berth.slots).try_acquire_owned() {
-            return self.lone(&ask, deadline, slot).await;
+            return Box::pin(self.lone(&ask, deadline, slot)).await;
         }
         let (tell, answer) = oneshot::channel();
         let is_out = Arc::new(AtomicBool::new(false));
@@ -132,7 +132,12 @@ impl PostgresStore {
     }
 
     /// Nobody else is there. Where the row is locked it makes room for those who come meanwhile.
-    async fn lone(&self, ask: &Ask, deadline: Instant, slot: OwnedSemaphorePermit) -> Result<PgRow, Failure> {
+    async fn lone(
+        &self,
+        ask: &Ask,
+        deadline: Instant,
+        slot: OwnedSemaphorePermit,
+    ) -> Result<Answered, Failure> {
         let asks = std::slice::from_ref(ask);
         let answer = self.together(asks, deadline, Lane::Slot(&slot)).await;
         drop(slot);

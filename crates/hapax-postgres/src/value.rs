@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 pub(crate) type Bound<'q> = Query<'q, Postgres, PgArguments>;
 
 /// One argument.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Bytes(Option<Vec<u8>>),
     Big(i64),
@@ -67,14 +67,14 @@ impl Value {
 }
 
 impl Column {
-    /// The columns of rows that are alike.
+    /// The columns of rows that are alike. One whose values are all equal has it once.
     pub(crate) fn of(rows: &[&[Value]]) -> Vec<Self> {
         let mut columns: Vec<Self> =
             rows.first().map(|row| row.iter().map(Value::column).collect()).unwrap_or_default();
-        for row in rows {
-            for (column, value) in columns.iter_mut().zip(*row) {
-                column.push(value.clone());
-            }
+        for (at, column) in columns.iter_mut().enumerate() {
+            let values = rows.iter().filter_map(|row| row.get(at));
+            let count = if are_equal(values.clone()) { 1 } else { rows.len() };
+            values.take(count).for_each(|value| column.push(value.clone()));
         }
         columns
     }
@@ -100,8 +100,17 @@ impl Column {
     }
 }
 
-/// Writes one argument of many calls as one literal: as many would each be a node for the server to parse.
-pub(crate) fn write_column<'a>(sql: &mut String, values: impl Iterator<Item = &'a Value>) {
+/// Writes one argument of many calls as one literal: as many would each be a node for the server to parse. Where all are
+/// equal, and most columns are, it is written once.
+pub(crate) fn write_column<'a>(sql: &mut String, values: impl Iterator<Item = &'a Value> + Clone) {
+    if are_equal(values.clone())
+        && let Some(first) = values.clone().next()
+    {
+        sql.push_str("pg_catalog.array_fill(");
+        first.write(sql);
+        put(sql, format_args!(",'{{{}}}')", values.count()));
+        return;
+    }
     let (mut kind, mut separator) = ("bytea", "");
     sql.push_str("E'{");
     for value in values {
@@ -126,6 +135,10 @@ pub(crate) fn write_column<'a>(sql: &mut String, values: impl Iterator<Item = &'
         };
     }
     put(sql, format_args!("}}'::{kind}[]"));
+}
+
+fn are_equal<'a>(mut values: impl Iterator<Item = &'a Value>) -> bool {
+    values.next().is_some_and(|first| values.all(|value| value == first))
 }
 
 fn push_hex(sql: &mut String, bytes: &[u8]) {
@@ -187,7 +200,7 @@ mod tests {
         };
         assert_eq!(column(0), r"E'{\\\\x61,\\\\x}'::bytea[]");
         assert_eq!(column(1), "E'{7,-8}'::bigint[]");
-        assert_eq!(column(2), "E'{NULL,NULL}'::bytea[]");
+        assert_eq!(column(2), "pg_catalog.array_fill(NULL::bytea,'{2}')");
         assert_eq!(column(3), "E'{-1,NULL}'::smallint[]");
     }
 }

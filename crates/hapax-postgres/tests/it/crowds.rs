@@ -1,7 +1,10 @@
 //! Many callers at once, whose steps share statements.
 
-use crate::support::{Place, complete, is_done, is_yours, name, reserve};
-use hapax_core::idempotency::{Completed, IdempotencyStore, Reserve, Reserved, Write};
+use crate::support::{LEASE, Place, complete, is_done, is_yours, name, reserve};
+use hapax_core::{
+    Span,
+    idempotency::{Completed, IdempotencyStore, Reserve, Reserved, Write},
+};
 use hapax_postgres::PostgresStore;
 use sqlx::Connection as _;
 use std::time::Duration;
@@ -14,6 +17,7 @@ crate::list!("crowds";
     callers_that_go_away_hold_up_no_other,
     one_connection_is_enough_for_many,
     batches_of_new_keys_find_the_one_that_is_not,
+    each_of_a_batch_has_its_own_lease,
 );
 
 /// One run: reserve, keep the receipt.
@@ -144,6 +148,27 @@ async fn batches_of_new_keys_find_the_one_that_is_not() {
         }
         for answer in store.complete_many(&results).await {
             assert_eq!(answer.unwrap(), Completed::AlreadyDone);
+        }
+    }
+}
+
+async fn each_of_a_batch_has_its_own_lease() {
+    for more in ["", "&prepared=on"] {
+        let place = Place::new();
+        let store = place.with(more).await;
+        // The later rounds find that all keys before were new.
+        for round in 0..12 {
+            let mut batch: Vec<_> = (0..3).map(|n| reserve(&format!("{round}-{n}"))).collect();
+            let leases = [1, 2, 3].map(|minutes| Span::new(LEASE * minutes).unwrap());
+            for (req, lease) in batch.iter_mut().zip(leases) {
+                req.lease = lease;
+            }
+            let answers = store.reserve_many(&batch).await;
+            let held = answers.into_iter().map(|answer| match answer.unwrap() {
+                Reserved::Yours { until, first_at } => until.as_millis() - first_at.as_millis(),
+                held @ Reserved::Held(_) => panic!("{held:?}"),
+            });
+            assert_eq!(held.collect::<Vec<_>>(), [60_000, 120_000, 180_000]);
         }
     }
 }

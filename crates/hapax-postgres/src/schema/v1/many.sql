@@ -99,9 +99,13 @@ BEGIN
     INSERT INTO idempotency (
         namespace, scope, key, format, state, token, fingerprint_version, fingerprint, first_at, until
     )
-    SELECT x.namespace, x.scope, x.key, 1, 0, x.token, x.version, x.fingerprint, moment, moment + x.lease
-    FROM unnest(in_namespaces, in_scopes, in_keys, in_tokens, in_fingerprint_versions, in_fingerprints, in_leases)
-        AS x(namespace, scope, key, token, version, fingerprint, lease);
+    SELECT in_namespaces[x.nth], in_scopes[x.nth], x.key, 1, 0, in_tokens[x.nth], in_fingerprint_versions[x.nth],
+        in_fingerprints[x.nth], moment, moment + in_leases[x.nth]
+    FROM unnest(in_keys) WITH ORDINALITY AS x(key, nth);
+    IF in_leases[1] = ALL (in_leases) THEN
+        RETURN NEXT (0, 'yours', NULL, NULL, NULL, NULL, moment, moment + in_leases[1], NULL, NULL, NULL)::numbered;
+        RETURN;
+    END IF;
     RETURN QUERY SELECT x.nth, 'yours', NULL::smallint, NULL::bytea, NULL::integer, NULL::bytea, moment,
         moment + x.lease, NULL::bigint, NULL::bytea, NULL::bytea
     FROM unnest(in_leases) WITH ORDINALITY AS x(lease, nth);
@@ -129,22 +133,22 @@ DECLARE
 BEGIN
     WITH kept_ AS (
         UPDATE idempotency r
-        SET state = x.kind, fingerprint_version = x.version, fingerprint = x.fingerprint, until = moment + x.ttl,
-            completed_at = moment, codec = x.codec, receipt = x.receipt
-        FROM unnest(in_namespaces, in_scopes, in_keys, in_tokens, in_fingerprint_versions, in_fingerprints, in_kinds,
-            in_codecs, in_receipts, in_ttls)
-            WITH ORDINALITY AS x(namespace, scope, key, token, version, fingerprint, kind, codec, receipt, ttl, nth)
-        WHERE r.namespace = x.namespace AND r.scope = x.scope AND r.key = x.key AND r.state = 0 AND r.token = x.token
-            AND (r.late).token IS NULL AND is_readable(r)
+        SET state = in_kinds[x.nth], fingerprint_version = in_fingerprint_versions[x.nth],
+            fingerprint = in_fingerprints[x.nth], until = moment + in_ttls[x.nth], completed_at = moment,
+            codec = in_codecs[x.nth], receipt = in_receipts[x.nth]
+        FROM unnest(in_keys) WITH ORDINALITY AS x(key, nth)
+        WHERE r.namespace = in_namespaces[x.nth] AND r.scope = in_scopes[x.nth] AND r.key = x.key AND r.state = 0
+            AND r.token = in_tokens[x.nth] AND (r.late).token IS NULL AND is_readable(r)
         RETURNING x.nth
     )
     SELECT coalesce(array_agg(k.nth), '{}') INTO kept FROM kept_ k;
+    IF cardinality(kept) = cardinality(in_keys) THEN
+        RETURN NEXT (0, 'stored', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::numbered;
+        RETURN;
+    END IF;
     RETURN QUERY SELECT k.nth, 'stored', NULL::smallint, NULL::bytea, NULL::integer, NULL::bytea, NULL::bigint,
         NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea
     FROM unnest(kept) AS k(nth);
-    IF cardinality(kept) = cardinality(in_keys) THEN
-        RETURN;
-    END IF;
     RETURN QUERY SELECT x.nth, a.*
     FROM unnest(in_namespaces, in_scopes, in_keys, in_tokens, in_fingerprint_versions, in_fingerprints, in_kinds,
         in_codecs, in_receipts, in_ttls)

@@ -60,7 +60,7 @@ CREATE TYPE answer AS (
     receipt             bytea
 );
 
--- An answer among many: whose.
+-- An answer among many: whose, from 1; 0: of all of them.
 CREATE TYPE numbered AS (
     nth                 bigint,
     said                text,
