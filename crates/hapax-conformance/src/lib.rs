@@ -38,7 +38,8 @@
 //! `HAPAX_TEST_LONG=1` runs more rounds, and 16,000 random lists in place of 400. A list that fails names a seed:
 //! `HAPAX_TEST_SEED` set to it gives the same lists again.
 //!
-//! [`faulty`] holds the decorator that makes a store fail, for tests of what stands above one.
+//! [`faulty`] holds the decorator that makes a store fail, for tests of what stands above one; [`Insisting`] runs the
+//! suite on a store whose connections fail.
 //!
 //! Cases come and go: this crate is not under semantic versioning. It belongs into `dev-dependencies` and nowhere else.
 
@@ -46,6 +47,7 @@ mod cases;
 pub mod faulty;
 mod fixture;
 mod harness;
+mod insisting;
 mod requests;
 mod scenes;
 mod shown;
@@ -53,6 +55,7 @@ mod suite;
 
 pub use crate::{
     harness::StoreUnderTest,
+    insisting::{Faults, Insisting},
     suite::{Case, Outcome, Suite, cases, main},
 };
 /// For `impl StoreUnderTest for …` without naming the crate in your manifest.

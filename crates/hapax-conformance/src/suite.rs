@@ -119,12 +119,18 @@ impl Suite {
 
     /// Adds all cases for a store, named `name::area::statement`.
     pub fn with<H: StoreUnderTest>(mut self, name: &str) -> Self {
-        self.trials.extend(cases::<H>().into_iter().map(|case| {
-            Trial::ignorable_test(format!("{name}::{}", case.name()), move || match case.run() {
-                Outcome::Passed => Ok(Completion::Completed),
-                Outcome::Ignored(reason) => Ok(Completion::ignored_with(reason)),
-                Outcome::Failed(what) => Err(Failed::from(what)),
-            })
+        for case in cases::<H>() {
+            self = self.also(&format!("{name}::{}", case.name()), move || case.run());
+        }
+        self
+    }
+
+    /// Adds a test of the store's own.
+    pub fn also(mut self, name: &str, check: impl FnOnce() -> Outcome + Send + 'static) -> Self {
+        self.trials.push(Trial::ignorable_test(name, move || match check() {
+            Outcome::Passed => Ok(Completion::Completed),
+            Outcome::Ignored(reason) => Ok(Completion::ignored_with(reason)),
+            Outcome::Failed(what) => Err(Failed::from(what)),
         }));
         self
     }

@@ -1,8 +1,18 @@
-//! The memory store, bare and as a URL picks it.
+//! The memory store, bare, as a URL picks it, and with faults in the way.
 
-use hapax_conformance::{BoxError, StoreUnderTest, Suite, async_trait};
+use hapax_conformance::{
+    BoxError, Faults, Insisting, StoreUnderTest, Suite, async_trait,
+    faulty::{Fault, Faulty, Step},
+};
 use hapax_core::{ManualClock, idempotency::IdempotencyStore, memory::MemoryStore};
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 struct Memory {
     store: Arc<MemoryStore>,
@@ -47,6 +57,59 @@ impl StoreUnderTest for Dyn {
     }
 }
 
+const STEPS: [Step; 7] =
+    [Step::Reserve, Step::Complete, Step::Release, Step::Extend, Step::Read, Step::List, Step::Secret];
+const FAULTS: [Fault; 3] = [Fault::LostReply, Fault::Before, Fault::Duplicate];
+
+/// Every call that is to meet a fault meets one.
+#[derive(Debug)]
+struct Way {
+    store: Arc<Faulty<Arc<MemoryStore>>>,
+    happened: AtomicUsize,
+}
+
+impl Faults for Way {
+    fn arm(&self) {
+        let nth = self.happened.fetch_add(1, Ordering::SeqCst);
+        let fault = FAULTS.get(nth % FAULTS.len()).copied().unwrap_or(Fault::Before);
+        for step in STEPS {
+            self.store.break_step(step, fault);
+        }
+    }
+
+    fn disarm(&self) {
+        self.store.heal();
+    }
+
+    fn happened(&self) -> usize {
+        self.happened.load(Ordering::SeqCst)
+    }
+}
+
+struct Insisted(Memory);
+
+#[async_trait]
+impl StoreUnderTest for Insisted {
+    type Store = Insisting<Arc<Faulty<Arc<MemoryStore>>>, Way>;
+
+    async fn fresh() -> Result<Self, BoxError> {
+        Memory::fresh().await.map(Self)
+    }
+
+    async fn client(&self) -> Result<Self::Store, BoxError> {
+        let store = Arc::new(Faulty::new(self.0.client().await?));
+        Ok(Insisting::new(Arc::clone(&store), Way { store, happened: AtomicUsize::default() }))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.0.elapse(by).await;
+    }
+
+    fn skips(case: &str) -> Option<&'static str> {
+        case.starts_with("races::").then_some("what a caller makes of an answer holds where it is alone")
+    }
+}
+
 fn main() -> ExitCode {
-    Suite::new().with::<Memory>("memory").with::<Dyn>("memory_dyn").run()
+    Suite::new().with::<Memory>("memory").with::<Dyn>("memory_dyn").with::<Insisted>("memory_insisted").run()
 }

@@ -1,16 +1,27 @@
-//! The MongoDB store under the suite of all stores.
+//! The MongoDB store under the suite of all stores: as it is, through a proxy that cuts, and with wrong clocks.
 #![expect(clippy::expect_used, reason = "tests")]
 
 use futures_util::TryStreamExt as _;
-use hapax_conformance::{BoxError, StoreUnderTest, Suite, async_trait};
-use hapax_core::{BackendUrl, Clock as _, SystemClock, Token, registry::ConnectOptions};
+use hapax_conformance::{BoxError, Insisting, StoreUnderTest, Suite, async_trait};
+use hapax_core::{BackendUrl, BootTime, Clock, Now, SystemClock, Timestamp, Token, registry::ConnectOptions};
 use hapax_mongodb::{MongoOptions, MongoStore};
-use hapax_testkit::mongodb::{SharedMongo, in_database, missing};
+use hapax_testkit::{
+    Fault, Proxy, Rotation, is_long,
+    mongodb::{SharedMongo, in_database, missing},
+};
 use mongodb::{
     Client,
     bson::{Bson, Document, doc},
 };
-use std::{collections::HashSet, process::ExitCode, sync::Mutex, time::Duration};
+use std::{
+    collections::HashSet,
+    process::ExitCode,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::OnceCell;
 
 /// More than the store leaves to an owner.
@@ -28,7 +39,13 @@ struct Mongo {
     /// Tokens, and the ends that came nearer by the margin.
     nudged: Mutex<HashSet<(String, i64)>>,
     shifter: OnceCell<mongodb::error::Result<Client>>,
-    _server: Option<SharedMongo>,
+    server: Option<SharedMongo>,
+}
+
+async fn options(url: &str) -> Result<MongoOptions, BoxError> {
+    // Cases run side by side, and a machine may be busy.
+    let url = BackendUrl::parse(&format!("{url}timeout=30s"))?;
+    Ok(MongoOptions::from_url(&url, &ConnectOptions::default()).await?)
 }
 
 #[async_trait]
@@ -44,15 +61,12 @@ impl StoreUnderTest for Mongo {
             database,
             nudged: Mutex::default(),
             shifter: OnceCell::new(),
-            _server: server,
+            server,
         })
     }
 
     async fn client(&self) -> Result<MongoStore, BoxError> {
-        // Cases run side by side, and a machine may be busy.
-        let url = BackendUrl::parse(&format!("{}timeout=30s", self.url))?;
-        let options = MongoOptions::from_url(&url, &ConnectOptions::default()).await?;
-        Ok(MongoStore::connect(options).await?)
+        Ok(MongoStore::connect(options(&self.url).await?).await?)
     }
 
     /// The ends of leases and results come nearer, each of them once by a little more: the store gives an owner a second,
@@ -106,6 +120,127 @@ impl StoreUnderTest for Mongo {
     }
 }
 
+/// What the way to the server could make a difference to. The others are run with `HAPAX_TEST_LONG`.
+fn skips_but_for(areas: &[&str], case: &str) -> Option<&'static str> {
+    let is_run = is_long() || areas.iter().any(|area| case.starts_with(area));
+    if is_run { Mongo::skips(case) } else { Some("in this way with HAPAX_TEST_LONG=1 alone") }
+}
+
+/// Requests that may be sent twice meet a fault on their way: all of them in turn.
+struct Cut(Mongo);
+
+/// The driver may take half a second to see that a server it lost is there, so most of them are of the other kind.
+const FAULTS: &[Fault] = {
+    use Fault::{CutAfter, CutBefore, CutReply, Twice};
+    &[Twice, CutAfter, Twice, CutBefore, Twice, Twice, CutReply, Twice, Twice, Twice, Twice]
+};
+
+#[async_trait]
+impl StoreUnderTest for Cut {
+    type Store = Insisting<MongoStore, Rotation>;
+
+    async fn fresh() -> Result<Self, BoxError> {
+        Mongo::fresh().await.map(Self)
+    }
+
+    async fn client(&self) -> Result<Self::Store, BoxError> {
+        let server = self.0.server.as_ref().ok_or("the server has to be one of our own")?;
+        let proxy = Proxy::before(server.port());
+        let url = format!("mongodb://127.0.0.1:{}/?directConnection=true", proxy.port());
+        let store = MongoStore::connect(options(&in_database(&url, &self.0.database)).await?).await?;
+        Ok(Insisting::new(store, Rotation::new(proxy, FAULTS).sparse()))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.0.elapse(by).await;
+    }
+
+    fn exact_time() -> bool {
+        false
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    fn skips(case: &str) -> Option<&'static str> {
+        if given().is_some() {
+            return Some("a server is given, and no proxy");
+        }
+        if case.starts_with("races::") {
+            return Some("what a caller makes of an answer holds where it is alone");
+        }
+        if case == "contract::a_batch_of_a_thousand_keeps_its_order" {
+            return Some("reads a thousand keys one by one");
+        }
+        // And after each cut the driver waits.
+        skips_but_for(&["expiry::"], case)
+    }
+}
+
+/// A machine whose wall clock is wrong by an hour.
+#[derive(Debug)]
+struct Wrong {
+    ahead: bool,
+}
+
+impl Clock for Wrong {
+    fn read(&self) -> Now {
+        let (hour, Now { wall, boot }) = (60 * 60 * 1000, SystemClock.read());
+        let wall = wall.as_millis() + if self.ahead { hour } else { -hour };
+        Now { wall: Timestamp::from_millis(wall), boot }
+    }
+
+    fn boot(&self) -> BootTime {
+        SystemClock.boot()
+    }
+
+    fn boot_id(&self) -> Arc<str> {
+        SystemClock.boot_id()
+    }
+}
+
+/// One client's clock is an hour ahead, the next one's an hour behind.
+struct WrongClocks {
+    place: Mongo,
+    is_ahead: AtomicBool,
+}
+
+#[async_trait]
+impl StoreUnderTest for WrongClocks {
+    type Store = MongoStore;
+
+    async fn fresh() -> Result<Self, BoxError> {
+        Ok(Self { place: Mongo::fresh().await?, is_ahead: AtomicBool::new(false) })
+    }
+
+    async fn client(&self) -> Result<MongoStore, BoxError> {
+        let ahead = !self.is_ahead.fetch_not(Ordering::SeqCst);
+        let options = options(&self.place.url).await?.clock(Arc::new(Wrong { ahead }));
+        Ok(MongoStore::connect(options).await?)
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.place.elapse(by).await;
+    }
+
+    fn exact_time() -> bool {
+        false
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    fn skips(case: &str) -> Option<&'static str> {
+        skips_but_for(&["contract::", "expiry::"], case)
+    }
+}
+
 fn main() -> ExitCode {
-    Suite::new().with::<Mongo>("mongodb").run()
+    Suite::new()
+        .with::<Mongo>("mongodb")
+        .with::<Cut>("mongodb_cut")
+        .with::<WrongClocks>("mongodb_wrong_clocks")
+        .run()
 }

@@ -1,10 +1,15 @@
-//! The PostgreSQL store under the suite of all stores: with and without named statements, and behind a pooler.
+//! The PostgreSQL store under the suite of all stores: with and without named statements, behind a pooler,
+//! and through a proxy that cuts.
 #![expect(clippy::expect_used, reason = "tests")]
 
-use hapax_conformance::{BoxError, StoreUnderTest, Suite, async_trait};
+use hapax_conformance::{BoxError, Insisting, Outcome, StoreUnderTest, Suite, async_trait};
 use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
 use hapax_postgres::{PostgresOptions, PostgresStore};
-use hapax_testkit::postgres::{PGBOUNCER, Pgbouncer, SharedPostgres, missing, missing_beside};
+use hapax_testkit::{
+    Fault, Proxy, Rotation, check_clock, is_long,
+    postgres::{PGBOUNCER, Pgbouncer, SharedPostgres, missing, missing_beside},
+    run_off_by_an_hour,
+};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use std::{process::ExitCode, time::Duration};
 
@@ -129,16 +134,81 @@ impl StoreUnderTest for Pooled {
         if missing_beside(&[PGBOUNCER]).is_some() {
             return Some("PostgreSQL or pgbouncer is not installed");
         }
-        let is_long = std::env::var_os("HAPAX_TEST_LONG").is_some_and(|value| value == "1");
-        let is_run = is_long || POOLED_AREAS.iter().any(|area| case.starts_with(area));
+        let is_run = is_long() || POOLED_AREAS.iter().any(|area| case.starts_with(area));
         (!is_run).then_some("behind a pooler with HAPAX_TEST_LONG=1 alone")
     }
 }
 
+/// Requests that may be sent twice meet a fault on their way: all of them in turn.
+struct Cut(Place);
+
+/// A request cannot come twice over another connection, which has to be greeted first.
+const FAULTS: &[Fault] = &[Fault::CutAfter, Fault::CutBefore, Fault::CutReply];
+
+/// What a lost reply could make a difference to. The others are run with `HAPAX_TEST_LONG`.
+const CUT_AREAS: [&str; 2] = ["contract::", "expiry::"];
+
+#[async_trait]
+impl StoreUnderTest for Cut {
+    type Store = Insisting<PostgresStore, Rotation>;
+
+    async fn fresh() -> Result<Self, BoxError> {
+        Place::new().map(Self)
+    }
+
+    async fn client(&self) -> Result<Self::Store, BoxError> {
+        let server = self.0.server.as_ref().ok_or("the server has to be one of our own")?;
+        let proxy = Proxy::before(server.port());
+        let url = format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port());
+        let store = self.0.client(&url, "").await?;
+        Ok(Insisting::new(store, Rotation::new(proxy, FAULTS).sparse()))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.0.elapse(by).await;
+    }
+
+    fn exact_time() -> bool {
+        false
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    fn skips(case: &str) -> Option<&'static str> {
+        if given().is_some() {
+            return Some("a server is given, and no proxy");
+        }
+        if missing().is_some() {
+            return Some("PostgreSQL is not installed");
+        }
+        if case.starts_with("races::") {
+            return Some("what a caller makes of an answer holds where it is alone");
+        }
+        let is_run = is_long() || CUT_AREAS.iter().any(|area| case.starts_with(area));
+        (!is_run).then_some("through a proxy with HAPAX_TEST_LONG=1 alone")
+    }
+}
+
+/// On a server that this process starts, from a process whose wall clock is wrong.
+fn with_wrong_clock(ahead: bool) -> Outcome {
+    if let Some(why) = missing() {
+        return Outcome::Ignored(why);
+    }
+    let server = SharedPostgres::join();
+    let filter = if is_long() { "postgres::" } else { "postgres::expiry" };
+    run_off_by_an_hour(ahead, filter, ("HAPAX_TEST_POSTGRES_URL", &server.url()))
+}
+
 fn main() -> ExitCode {
+    check_clock();
     Suite::new()
         .with::<Plain>("postgres")
         .with::<Prepared>("postgres_prepared")
         .with::<Pooled>("postgres_pooled")
+        .with::<Cut>("postgres_cut")
+        .also("clocks::a_client_an_hour_ahead_is_answered_alike", || with_wrong_clock(true))
+        .also("clocks::a_client_an_hour_behind_is_answered_alike", || with_wrong_clock(false))
         .run()
 }

@@ -1,14 +1,16 @@
-//! The Redis store under the suite of all stores: on one server in each of its tongues, on a Cluster, behind Sentinels.
+//! The Redis store under the suite of all stores: on one server in each of its tongues and through a proxy that
+//! cuts, on a Cluster, behind Sentinels.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod shift;
 
-use hapax_conformance::{BoxError, StoreUnderTest, Suite, async_trait};
+use hapax_conformance::{BoxError, Insisting, Outcome, StoreUnderTest, Suite, async_trait};
 use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_testkit::{
-    missing,
+    Fault, Proxy, Rotation, check_clock, is_long, missing,
     redis::{PROGRAM, Redis, SharedCluster, SharedSentinel},
+    run_off_by_an_hour,
 };
 use std::{process::ExitCode, sync::Mutex, time::Duration};
 
@@ -47,8 +49,12 @@ impl Place {
     }
 
     async fn client(&self, more: &str) -> Result<RedisStore, BoxError> {
-        let sign = if self.url.contains('?') { '&' } else { '?' };
-        let url = format!("{}{sign}prefix={}{more}", self.url, self.prefix);
+        self.client_at(&self.url, more).await
+    }
+
+    async fn client_at(&self, url: &str, more: &str) -> Result<RedisStore, BoxError> {
+        let sign = if url.contains('?') { '&' } else { '?' };
+        let url = format!("{url}{sign}prefix={}{more}", self.prefix);
         let options = RedisOptions::from_url(&BackendUrl::parse(&url)?, &ConnectOptions::default())?;
         Ok(RedisStore::connect(options.max_receipt(MAX_RECEIPT)).await?)
     }
@@ -73,6 +79,11 @@ impl Single {
         }
         let server = Redis::start();
         Ok(Self { place: Place::at(server.url())?, server: Some(Mutex::new(server)) })
+    }
+
+    fn port(&self) -> Result<u16, BoxError> {
+        let server = self.server.as_ref().ok_or("the server has to be one of our own")?;
+        Ok(server.lock().unwrap().port())
     }
 }
 
@@ -117,6 +128,57 @@ macro_rules! single {
 single!(Resp2, "");
 single!(Resp3, "&protocol=3");
 single!(Only62, "&commands=6.2");
+
+/// One server, and requests that may be sent twice meet a fault on their way: all of them in turn.
+struct Cut(Single);
+
+const FAULTS: &[Fault] = &[Fault::CutAfter, Fault::Twice, Fault::CutBefore, Fault::CutReply];
+
+/// What a lost reply could make a difference to. The others are run with `HAPAX_TEST_LONG`.
+const CUT_AREAS: [&str; 2] = ["contract::", "expiry::"];
+
+#[async_trait]
+impl StoreUnderTest for Cut {
+    type Store = Insisting<RedisStore, Rotation>;
+
+    async fn fresh() -> Result<Self, BoxError> {
+        Single::new().map(Self)
+    }
+
+    async fn client(&self) -> Result<Self::Store, BoxError> {
+        let proxy = Proxy::before(self.0.port()?);
+        // A machine may be busy.
+        let url = format!("redis://127.0.0.1:{}?timeout=30s", proxy.port());
+        let store = self.0.place.client_at(&url, "").await?;
+        Ok(Insisting::new(store, Rotation::new(proxy, FAULTS).sparse()))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.0.place.elapse(std::slice::from_ref(&self.0.place.url), by).await;
+    }
+
+    fn exact_time() -> bool {
+        false
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        if let Some(server) = &self.0.server {
+            server.lock().unwrap().restart();
+        }
+        Ok(true)
+    }
+
+    fn skips(case: &str) -> Option<&'static str> {
+        if given().is_some() {
+            return Some("a server is given, and no proxy");
+        }
+        if case.starts_with("races::") {
+            return Some("what a caller makes of an answer holds where it is alone");
+        }
+        let is_run = is_long() || CUT_AREAS.iter().any(|area| case.starts_with(area));
+        if is_run { skips(case, true) } else { Some("through a proxy with HAPAX_TEST_LONG=1 alone") }
+    }
+}
 
 /// A Cluster of primaries.
 struct Cluster {
@@ -192,12 +254,26 @@ impl StoreUnderTest for Sentinel {
     }
 }
 
+/// On one server, which this process starts, from a process whose wall clock is wrong.
+fn with_wrong_clock(ahead: bool) -> Outcome {
+    if let Some(why) = missing(&[PROGRAM]) {
+        return Outcome::Ignored(why);
+    }
+    let server = Redis::start();
+    let filter = if is_long() { "redis::" } else { "redis::expiry" };
+    run_off_by_an_hour(ahead, filter, ("HAPAX_TEST_REDIS_URL", &server.url()))
+}
+
 fn main() -> ExitCode {
+    check_clock();
     Suite::new()
         .with::<Resp2>("redis")
         .with::<Resp3>("redis_resp3")
         .with::<Only62>("redis_6_2")
+        .with::<Cut>("redis_cut")
         .with::<Cluster>("redis_cluster")
         .with::<Sentinel>("redis_sentinel")
+        .also("clocks::a_client_an_hour_ahead_is_answered_alike", || with_wrong_clock(true))
+        .also("clocks::a_client_an_hour_behind_is_answered_alike", || with_wrong_clock(false))
         .run()
 }

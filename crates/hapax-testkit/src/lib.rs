@@ -9,12 +9,20 @@
 
 pub mod mongodb;
 pub mod postgres;
+mod proxy;
 pub mod redis;
+mod rotation;
 mod shared;
 mod supervised;
 mod wait;
+mod wrong_clock;
 
-pub use crate::wait::until;
+pub use crate::{
+    proxy::{Fault, Proxy},
+    rotation::Rotation,
+    wait::until,
+    wrong_clock::{check_clock, run_off_by_an_hour},
+};
 
 use std::{env, ffi::OsStr, path::Path};
 
@@ -27,6 +35,11 @@ pub fn missing(programs: &[&str]) -> Option<String> {
     }
     let gone: Vec<_> = programs.iter().filter(|program| !is_installed(program)).copied().collect();
     (!gone.is_empty()).then(|| format!("not installed: {}", gone.join(", ")))
+}
+
+/// Whether the environment asks for the full counts: `HAPAX_TEST_LONG=1`.
+pub fn is_long() -> bool {
+    env::var_os("HAPAX_TEST_LONG").is_some_and(|value| value == "1")
 }
 
 fn is_installed(program: &str) -> bool {

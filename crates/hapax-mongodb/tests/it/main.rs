@@ -5,6 +5,7 @@ mod clocks;
 mod concerns;
 mod fake;
 mod looks;
+mod lost;
 mod outages;
 mod places;
 mod support;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         clocks::tests(),
         concerns::tests(),
         looks::tests(),
+        lost::tests(),
         outages::tests(),
         places::tests(),
         trips::tests(),

@@ -6,6 +6,7 @@ mod doctor;
 mod encrypted;
 mod kills;
 mod locks;
+mod lost;
 mod outages;
 mod places;
 mod rights;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         encrypted::tests(),
         kills::tests(),
         locks::tests(),
+        lost::tests(),
         outages::tests(),
         places::tests(),
         rights::tests(),

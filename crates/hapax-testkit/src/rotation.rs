@@ -1,0 +1,52 @@
+//! The faults of a proxy, one after another.
+
+use crate::{Fault, Proxy};
+use hapax_conformance::Faults;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Puts the next of some faults on each step of an [`Insisting`](hapax_conformance::Insisting) client.
+#[derive(Debug)]
+pub struct Rotation {
+    proxy: Proxy,
+    faults: &'static [Fault],
+    nth: AtomicUsize,
+    is_sparse: bool,
+}
+
+/// So many of the first steps of a client meet a fault in any case,
+const FIRST: usize = 8;
+/// and one in so many of the others.
+const SPARSE: usize = 32;
+
+impl Rotation {
+    /// Each step through this proxy.
+    pub fn new(proxy: Proxy, faults: &'static [Fault]) -> Self {
+        Self { proxy, faults, nth: AtomicUsize::new(0), is_sparse: false }
+    }
+
+    /// Few of the steps of a client that takes many, unless the full counts are asked for.
+    #[must_use]
+    pub fn sparse(self) -> Self {
+        Self { is_sparse: !crate::is_long(), ..self }
+    }
+}
+
+impl Faults for Rotation {
+    fn arm(&self) {
+        let nth = self.nth.fetch_add(1, Ordering::Relaxed);
+        if self.is_sparse && nth >= FIRST && !nth.is_multiple_of(SPARSE) {
+            return;
+        }
+        if let Some(fault) = self.faults.get(nth % self.faults.len().max(1)) {
+            self.proxy.arm(*fault);
+        }
+    }
+
+    fn disarm(&self) {
+        self.proxy.disarm();
+    }
+
+    fn happened(&self) -> usize {
+        self.proxy.happened()
+    }
+}
