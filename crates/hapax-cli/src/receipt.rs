@@ -90,6 +90,27 @@ impl Run {
         self.stdout_bytes.is_some() || self.stderr_bytes.is_some()
     }
 
+    /// Keeps less of the output, until the receipt has at most so many bytes.
+    pub(crate) fn cut_to(&mut self, most: usize) {
+        while self.encode().is_ok_and(|receipt| receipt.bytes.len() > most) {
+            let (kept, total) = if self.stdout.0.len() >= self.stderr.0.len() {
+                (&mut self.stdout.0, &mut self.stdout_bytes)
+            } else {
+                (&mut self.stderr.0, &mut self.stderr_bytes)
+            };
+            if kept.is_empty() {
+                return;
+            }
+            total.get_or_insert(kept.len() as u64);
+            let mut shorter = kept.len() * 3 / 4;
+            // Not in the middle of a character.
+            while kept.get(shorter).is_some_and(|byte| byte & 0xc0 == 0x80) {
+                shorter -= 1;
+            }
+            kept.truncate(shorter);
+        }
+    }
+
     pub(crate) fn encode(&self) -> Result<Receipt, BoxError> {
         Ok(Receipt::new(CODEC, serde_json::to_vec(self)?))
     }
@@ -131,6 +152,23 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_is_cut_until_the_receipt_fits() {
+        let lines = "\n".repeat(40_000);
+        let mut run =
+            Run { stdout: Bytes(lines.into()), stderr: Bytes(vec![0xff; 60_000]), ..Run::default() };
+        run.cut_to(65_536);
+        assert!(run.encode().unwrap().bytes.len() <= 65_536);
+        assert!(run.stdout.0.len() > 5_000 && run.stderr.0.len() > 5_000);
+        assert_eq!((run.stdout_bytes, run.stderr_bytes), (Some(40_000), Some(60_000)));
+        let mut wide = Run { stdout: Bytes("é".repeat(40_000).into()), ..Run::default() };
+        wide.cut_to(10_000);
+        assert!(String::from_utf8(wide.stdout.0).is_ok_and(|text| !text.is_empty()));
+        let mut short = Run { stdout: Bytes(b"a".to_vec()), ..Run::default() };
+        short.cut_to(65_536);
+        assert!(!short.is_cut());
+    }
 
     #[test]
     fn runs_survive_the_store() {

@@ -55,7 +55,8 @@ fn once_runs_on_one_machine_by_mongodb() {
     runs_on_one_machine(&url);
     let object = Sandbox::new().hapax(&["doctor", "--json", "--store", &url]).exits(0).json();
     assert!(object["facts"]["version"].as_str().unwrap().starts_with("MongoDB "), "{object}");
-    assert_eq!(object["clock_ahead_ms"], 0, "{object}");
+    // The same machine, which may be busy.
+    assert!(object["clock_ahead_ms"].as_i64().unwrap().abs() < 1_000, "{object}");
 }
 
 fn once_runs_on_one_machine_by_postgres() {
@@ -70,7 +71,8 @@ fn once_runs_on_one_machine_by_postgres() {
         (&"error".into(), &"persistence".into())
     );
     assert!(object["facts"]["version"].as_str().unwrap().starts_with("PostgreSQL "), "{object}");
-    assert_eq!(object["clock_ahead_ms"], 0, "{object}");
+    // The same machine, which may be busy.
+    assert!(object["clock_ahead_ms"].as_i64().unwrap().abs() < 1_000, "{object}");
 }
 
 fn runs_on_one_machine(url: &str) {
@@ -125,7 +127,8 @@ fn doctor_finds_what_would_forget_keys() {
     let look = |server: &Redis| machine.hapax(&["doctor", "--json", "--store", &server.url()]);
     let object = look(&sound).exits(0).json();
     assert_eq!(object["findings"], serde_json::json!([]), "{object}");
-    assert_eq!(object["clock_ahead_ms"], 0, "{object}");
+    // The same machine, which may be busy.
+    assert!(object["clock_ahead_ms"].as_i64().unwrap().abs() < 1_000, "{object}");
     assert!(object["facts"]["version"].as_str().unwrap().starts_with("Redis "), "{object}");
 
     let forgetful = Redis::with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);

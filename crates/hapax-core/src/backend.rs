@@ -15,6 +15,8 @@ pub struct Backend {
     pub clock: Arc<dyn Clock>,
     /// Tells how the store is, where it can.
     pub examiner: Option<Arc<dyn Examine>>,
+    /// The most bytes of a receipt with the name of its codec, where the store has a bound of its own.
+    pub max_receipt: Option<usize>,
     /// The store as its own type, for what only that one can do.
     pub native: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -22,13 +24,27 @@ pub struct Backend {
 impl Backend {
     /// On the machine's own clock.
     pub fn new(name: &'static str, idempotency: Arc<dyn IdempotencyStore>) -> Self {
-        Self { name, idempotency, clock: Arc::new(SystemClock), examiner: None, native: None }
+        Self {
+            name,
+            idempotency,
+            clock: Arc::new(SystemClock),
+            examiner: None,
+            max_receipt: None,
+            native: None,
+        }
     }
 
     /// With somebody who looks at the store.
     #[must_use]
     pub fn with_examiner(mut self, examiner: Arc<dyn Examine>) -> Self {
         self.examiner = Some(examiner);
+        self
+    }
+
+    /// With a bound for receipts.
+    #[must_use]
+    pub fn with_max_receipt(mut self, bytes: usize) -> Self {
+        self.max_receipt = Some(bytes);
         self
     }
 

@@ -196,6 +196,13 @@ impl Connector {
                 redis::cmd("SET").arg(&key).arg(layout::OURS).arg("NX").take(),
             ),
             Routed::new(self.is_cluster(), &key, redis::cmd("GET").arg(&key).take()),
+            // No script has this digest: only whether the user may call one is of interest, before an effect runs whose
+            // receipt could not be kept.
+            Routed::new(
+                self.is_cluster(),
+                &key,
+                redis::cmd("EVALSHA").arg("0".repeat(40)).arg(1).arg(&key).take(),
+            ),
         ];
         let mut answers = line.send(questions).await.into_iter();
         let mut next = || match answers.next() {
@@ -208,8 +215,21 @@ impl Connector {
             Err(failure) if failure.passes => return Err(self.diagnosed(failure).await),
             answer => answer?,
         };
-        next()?;
-        let found = next()?;
+        let (made, found) = (next(), next()?);
+        match made {
+            // A server without room still tells what is there, and takes what ends it.
+            Err(failure) if failure.kind == StoreErrorKind::Full && found != redis::Value::Nil => {}
+            made => drop(made?),
+        }
+        if let Err(failure) = next()
+            && failure.kind == StoreErrorKind::Auth
+        {
+            let reason = format!(
+                "the user may not run scripts on {}, which the store needs: `ACL SETUSER <user> +evalsha +eval`",
+                self.place
+            );
+            return Err(Failure::new(StoreErrorKind::Auth, reason));
+        }
         let Some(ms) = millis(&time) else {
             let reason = format!("what listens at {} does not answer like Redis", self.place);
             return Err(Failure::new(StoreErrorKind::Config, reason));

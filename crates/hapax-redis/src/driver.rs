@@ -22,8 +22,10 @@ pub const DRIVER: Driver = Driver {
 
 fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a, StoreResult<Backend>> {
     Box::pin(async move {
-        let store = Arc::new(RedisStore::connect(RedisOptions::from_url(url, options)?).await?);
-        let clock = store.clock();
-        Ok(Backend::new("redis", Arc::clone(&store) as _).with_clock(clock).with_examiner(store))
+        let options = RedisOptions::from_url(url, options)?;
+        let most = options.max_receipt;
+        let store = Arc::new(RedisStore::connect(options).await?);
+        let backend = Backend::new("redis", Arc::clone(&store) as _).with_clock(store.clock());
+        Ok(backend.with_max_receipt(most).with_examiner(store))
     })
 }

@@ -103,7 +103,7 @@ impl Failure {
             "NOAUTH" | "WRONGPASS" | "DENIED" => auth(place),
             "NOPERM" => {
                 let reason = format!(
-                    "the user may not do this on {place}: see the list of commands in the documentation"
+                    "the user may not do this on {place}: `hapax doctor` names the rights that are missing"
                 );
                 Self::new(StoreErrorKind::Auth, reason)
             }
@@ -133,8 +133,15 @@ impl Failure {
                 unavailable(format!("{place} has no room for another client")).passing()
             }
             _ if detail.contains("unknown command") => {
-                let reason = format!("{place} does not know a command that is needed: Redis 6.2 or later is");
+                let reason = format!(
+                    "{place} does not know a command of the store: it takes Redis 6.2 or later, and is no Sentinel \
+                     (those are named by `redis+sentinel://`)"
+                );
                 Self::new(StoreErrorKind::Unsupported, reason)
+            }
+            _ if detail.contains("cluster support disabled") => {
+                let reason = format!("{place} is no node of a cluster: write `redis://…`");
+                Self::new(StoreErrorKind::Config, reason)
             }
             _ if detail.contains("DB index is out of range") => {
                 Self::new(StoreErrorKind::Config, format!("{place} has no database of that number"))

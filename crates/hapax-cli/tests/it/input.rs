@@ -142,6 +142,7 @@ fn wrong_urls_say_what_is_right() {
     once("");
     once("mysql://ada:secret@h/db").says("sqlite:");
     once("foo:x").says("`foo:`").says("store.config");
+    #[cfg(not(feature = "mongodb"))]
     once("mongodb://h").says("`mongodb:`");
     once("redis://h?prefx=a").says("did you mean `prefix`?");
     once("redis://h?timeout=5").says("5s");

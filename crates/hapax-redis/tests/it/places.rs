@@ -21,6 +21,7 @@ crate::list!("places", &["openssl", "flock"];
     a_plain_connection_to_an_encrypted_port_says_so,
     an_encrypted_connection_to_a_plain_port_says_so,
     a_node_of_a_cluster_says_so,
+    a_server_that_is_no_node_of_a_cluster_says_so,
     a_replica_is_not_written_to,
     a_name_that_no_sentinel_knows_is_told,
     a_newer_store_is_refused,
@@ -181,6 +182,13 @@ async fn an_encrypted_connection_to_a_plain_port_says_so() {
     let error = refusal(&(server.url().replace("redis:", "rediss:") + "?timeout=300ms")).await;
     assert_eq!((error.kind(), error.applied()), (StoreErrorKind::Timeout, Applied::No));
     assert!(error.to_string().contains("`redis://`"), "{error}");
+}
+
+async fn a_server_that_is_no_node_of_a_cluster_says_so() {
+    let server = Redis::start();
+    let error = refusal(&format!("redis+cluster://127.0.0.1:{}", server.port())).await;
+    assert_eq!(error.kind(), StoreErrorKind::Config, "{error}");
+    assert!(error.to_string().contains("write `redis://"), "{error}");
 }
 
 async fn a_node_of_a_cluster_says_so() {

@@ -108,12 +108,16 @@ async fn the_listed_commands_are_enough() {
 
 async fn a_command_that_is_not_allowed_is_told() {
     let server = Redis::start();
-    assert!(server.ask("ACL SETUSER ada on >pw allkeys +@all -evalsha").starts_with("+OK"));
+    assert!(server.ask("ACL SETUSER ada on >pw allkeys +@all").starts_with("+OK"));
     let store = open(&at(&server, "ada:pw")).await;
     let req = reserve("k");
     assert!(is_yours(&store.reserve(&req).await.unwrap()));
+    assert!(server.ask("ACL SETUSER ada -evalsha").starts_with("+OK"));
     let error = store.complete(&complete(&req)).await.unwrap_err();
     assert_eq!((error.code(), error.applied()), ("store.auth", Applied::No), "{error}");
+    // From then on nothing begins whose receipt could not be kept.
+    let error = try_open(&at(&server, "ada:pw")).await.unwrap_err();
+    assert!(error.code() == "store.auth" && error.to_string().contains("+evalsha"), "{error}");
 }
 
 async fn each_missing_right_is_told_by_the_doctor() {

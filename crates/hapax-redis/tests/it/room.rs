@@ -27,7 +27,9 @@ async fn a_full_server_refuses_new_keys_and_takes_what_ends_old_ones() {
     assert_eq!((error.code(), error.applied()), ("store.full", Applied::No), "{error}");
     let batch = store.reserve_many(&[reserve("new"), reserve("done")]).await;
     assert!(batch.iter().map(Result::is_ok).eq([false, true]), "{batch:?}");
-    // What is there still answers.
+    // What is there still answers, to who comes only now, too.
+    let late = open(&server.url()).await;
+    assert!(is_held_done(&late.reserve(&reserve("done")).await.unwrap()));
     assert!(is_held_done(&store.reserve(&reserve("done")).await.unwrap()));
     assert!(!is_yours(&store.reserve(&reserve("held")).await.unwrap()));
     // And what has happened is taken: else it would happen again.

@@ -254,7 +254,7 @@ impl Report {
         }
         if !self.stored {
             output::warn(&format!(
-                "the receipt of {key} could not be stored: once its lease is over, a call runs it again (idempotency.complete_failed)"
+                "the receipt of {key} may not have been stored: if it was not, a call runs it again once its lease is over (idempotency.complete_failed)"
             ));
         }
     }
