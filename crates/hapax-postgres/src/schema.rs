@@ -33,6 +33,8 @@ const KEEP_DIGESTS: &str = "\
 const READER: i64 = 1;
 /// The newest layout that this version writes.
 const WRITER: i64 = 1;
+/// Stands among what a store says of itself, where its user has half of the rights.
+const HALF: &str = "half of the rights";
 /// `hapax`: who makes a schema holds this lock.
 const LOCK: i64 = 0x68_6170_6178;
 
@@ -63,6 +65,14 @@ pub(crate) async fn prepare(sessions: &Sessions, conn: &mut PgConnection) -> Res
         Found::Nothing | Found::Schema => make(conn, schema).await.map_err(failed)?,
     }
     let meta = meta(conn, schema).await.map_err(failed)?;
+    if meta.contains_key(HALF) {
+        let reason = format!(
+            "the user may insert into `{schema}.idempotency` on {}, and not update or delete: GRANT ALL ON ALL TABLES IN \
+             SCHEMA {schema} TO the user",
+            sessions.place
+        );
+        return Err(Failure::new(StoreErrorKind::Auth, reason));
+    }
     check(&meta, &format!("the schema `{schema}` on {}", sessions.place))
 }
 
@@ -112,7 +122,19 @@ async fn run(conn: &mut PgConnection, sql: String) -> Result<(), Error> {
 }
 
 async fn meta(conn: &mut PgConnection, schema: &str) -> Result<HashMap<String, String>, Error> {
-    let sql = format!("SELECT name, value FROM \"{schema}\".meta WHERE name <> 'secret'");
+    // Who may reserve and not complete would run effects whose receipts nobody keeps. Who may only read may look.
+    let may = |right: &str| {
+        format!(
+            "coalesce(pg_catalog.has_table_privilege(pg_catalog.to_regclass('\"{schema}\".idempotency'), '{right}'), true)"
+        )
+    };
+    let sql = format!(
+        "SELECT name, value FROM \"{schema}\".meta WHERE name <> 'secret' UNION ALL \
+         SELECT '{HALF}', '' WHERE {} AND NOT ({} AND {})",
+        may("INSERT"),
+        may("UPDATE"),
+        may("DELETE")
+    );
     let rows = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(conn).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }

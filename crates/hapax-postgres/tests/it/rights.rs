@@ -11,6 +11,7 @@ crate::list!("rights";
     a_role_without_rights_is_refused,
     a_role_needs_the_tables_and_the_schema,
     a_role_that_may_only_read_writes_nothing,
+    a_role_that_could_reserve_and_not_complete_is_refused,
 );
 
 async fn a_role_that_may_not_make_the_schema_is_told() {
@@ -61,4 +62,19 @@ async fn a_role_that_may_only_read_writes_nothing() {
     let answers = store.reserve_many(&[reserve("a"), reserve("b")]).await;
     assert!(answers.iter().all(|answer| answer.as_ref().is_err_and(|e| e.kind() == StoreErrorKind::Auth)));
     assert_eq!(store.read(&req.name).await.unwrap(), None);
+}
+
+async fn a_role_that_could_reserve_and_not_complete_is_refused() {
+    let place = Place::new();
+    drop(place.store().await);
+    let schema = &place.schema;
+    let role = place
+        .role(&format!(
+            "GRANT USAGE ON SCHEMA {schema} TO $role; \
+             GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA {schema} TO $role"
+        ))
+        .await;
+    let error = refused(&place.url(&role, "")).await;
+    assert_eq!(error.kind(), StoreErrorKind::Auth);
+    assert!(error.to_string().contains("GRANT ALL"), "{error}");
 }

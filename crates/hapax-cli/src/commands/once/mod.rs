@@ -48,6 +48,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// A receipt or a release that the store refuses is retried for this long, and never longer than the lease.
 const CLOSE: Duration = Duration::from_mins(1);
+/// How long a call that ran nothing waits for what it has to give back.
+const GIVE_BACK: Duration = Duration::from_secs(1);
 
 /// Run a command unless its key has run already
 ///
@@ -227,10 +229,16 @@ impl Call<'_> {
                     tracing::info!(key = ?plan.name, fingerprint = %plan.fingerprint, "reserved, the command is run");
                     self.start(reservation).await
                 }
-                Err(error) => refused(error),
+                Err(error) => self.refused(error).await,
             },
-            Err(error) => refused(error),
+            Err(error) => self.refused(error).await,
         }
+    }
+
+    /// Nothing was run. A reservation that may have been granted all the same is given back, where that does not take long.
+    async fn refused(&self, error: IdempotencyError) -> Report {
+        let _ = self.hapax.close().within(GIVE_BACK).await;
+        refused(error)
     }
 
     async fn start(mut self, reservation: Reservation) -> Report {
