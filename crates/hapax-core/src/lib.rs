@@ -17,6 +17,7 @@ pub mod fingerprint;
 pub mod idempotency;
 pub mod key;
 pub mod memory;
+pub mod queue;
 pub mod registry;
 mod stable;
 pub mod time;
