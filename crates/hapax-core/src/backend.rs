@@ -1,6 +1,6 @@
 //! What one connection offers.
 
-use crate::{Clock, SystemClock, doctor::Examine, idempotency::IdempotencyStore};
+use crate::{Clock, SystemClock, doctor::Examine, idempotency::IdempotencyStore, queue::QueueStore};
 use std::{any::Any, sync::Arc};
 
 /// The capabilities behind one URL.
@@ -11,6 +11,8 @@ pub struct Backend {
     pub name: &'static str,
     /// Idempotency keys.
     pub idempotency: Arc<dyn IdempotencyStore>,
+    /// Queues of jobs, where the store has them.
+    pub queue: Option<Arc<dyn QueueStore>>,
     /// The clock of the process that holds the connection.
     pub clock: Arc<dyn Clock>,
     /// Tells how the store is, where it can.
@@ -27,11 +29,19 @@ impl Backend {
         Self {
             name,
             idempotency,
+            queue: None,
             clock: Arc::new(SystemClock),
             examiner: None,
             max_receipt: None,
             native: None,
         }
+    }
+
+    /// With queues.
+    #[must_use]
+    pub fn with_queue(mut self, queue: Arc<dyn QueueStore>) -> Self {
+        self.queue = Some(queue);
+        self
     }
 
     /// With somebody who looks at the store.
