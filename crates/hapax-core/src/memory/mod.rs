@@ -2,9 +2,11 @@
 
 mod doctor;
 mod idempotency;
+mod queue;
 mod shard;
 
 pub use idempotency::MemoryStore;
+pub use queue::MemoryQueues;
 
 use crate::registry::ConnectOptions;
 use crate::{
@@ -27,11 +29,17 @@ fn connect<'a>(url: &'a BackendUrl, _: &'a ConnectOptions) -> BoxFuture<'a, Stor
             })?);
         }
         let store = Arc::new(store);
-        Ok(Backend::new("memory", Arc::clone(&store) as _).with_examiner(store))
+        Ok(offering(&store, Arc::new(SystemClock)).with_examiner(store))
     })
 }
 
 /// A memory backend on `clock`.
 pub fn backend(clock: Arc<dyn Clock>) -> Backend {
-    Backend::new("memory", Arc::new(MemoryStore::new(Arc::clone(&clock)))).with_clock(clock)
+    offering(&Arc::new(MemoryStore::new(Arc::clone(&clock))), Arc::clone(&clock)).with_clock(clock)
+}
+
+/// The keys of a store, and queues beside them.
+fn offering(store: &Arc<MemoryStore>, clock: Arc<dyn Clock>) -> Backend {
+    let queues = MemoryQueues::new(clock).with_keys(Arc::clone(store));
+    Backend::new("memory", Arc::clone(store) as _).with_queue(Arc::new(queues))
 }

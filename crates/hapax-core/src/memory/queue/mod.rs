@@ -1,0 +1,329 @@
+//! Queues in memory: for tests and single processes, and the reference for every other store.
+
+mod book;
+mod memo;
+mod sub;
+
+use super::MemoryStore;
+use crate::{
+    Clock, Namespace, Now, StoreError, StoreErrorKind, StoreResult, Timestamp,
+    idempotency::{IdempotencyStore, Write},
+    queue::{
+        Added, Beat, Beaten, Cancelled, Due, Edit, Finished, GiveBack, Group, JobInfo, JobPage, JobRef,
+        Limits, ListJobs, MAX_REDRIVES, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, Redrive,
+        Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
+    },
+};
+use async_trait::async_trait;
+use book::Book;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use sub::Place;
+use tokio::sync::Notify;
+
+/// Queues of this process. Forgets them on a restart. Bounded where a queue's [`Limits`] say so.
+#[derive(Debug)]
+pub struct MemoryQueues {
+    state: Mutex<State>,
+    clock: Arc<dyn Clock>,
+    /// The keys that a finish may complete.
+    keys: Option<Arc<MemoryStore>>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    books: BTreeMap<QueueId, Book>,
+    schedules: BTreeMap<(Namespace, ScheduleName), Schedule>,
+}
+
+impl MemoryQueues {
+    /// No queues, on `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { state: Mutex::default(), clock, keys: None, changed: Notify::new() }
+    }
+
+    /// Beside the keys of `store`: a finish may complete one of them.
+    #[must_use]
+    pub fn with_keys(self, store: Arc<MemoryStore>) -> Self {
+        Self { keys: Some(store), ..self }
+    }
+
+    fn state(&self) -> (MutexGuard<'_, State>, Now) {
+        // A panic inside a step leaves a queue that may have lost count of one job, and no lock.
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.read();
+        (state, now)
+    }
+
+    /// A step on a queue, which comes into being where it is not there.
+    fn with<A>(&self, queue: &QueueId, step: impl FnOnce(&mut Book, &Now) -> A) -> A {
+        let (mut state, now) = self.state();
+        let book = state.books.entry(queue.clone()).or_insert_with(Book::new);
+        book.promote(now.wall);
+        let answer = step(book, &now);
+        drop(state);
+        self.changed.notify_waiters();
+        answer
+    }
+
+    /// A step on a queue that is there.
+    fn on<A: Default>(&self, queue: &QueueId, step: impl FnOnce(&mut Book, &Now) -> A) -> A {
+        let (mut state, now) = self.state();
+        let answer = state.books.get_mut(queue).map(|book| {
+            book.promote(now.wall);
+            step(book, &now)
+        });
+        drop(state);
+        self.changed.notify_waiters();
+        answer.unwrap_or_default()
+    }
+
+    /// In how long a step of the group may find something; zero: now.
+    fn next(&self, req: &Wait) -> Duration {
+        let (mut state, now) = self.state();
+        let Some(book) = state.books.get_mut(&req.queue) else { return req.limit };
+        book.promote(now.wall);
+        let Some(sub) = book.meant(Some(&req.group)).pop().and_then(|at| book.subs.get(at)) else {
+            return req.limit;
+        };
+        if sub.paused {
+            req.limit
+        } else if sub.first_ready().is_some() || sub.first_lost(now.boot).is_some() {
+            Duration::ZERO
+        } else {
+            sub.next_due().map_or(req.limit, |due| due.since(now.wall).min(req.limit))
+        }
+    }
+}
+
+fn internal(op: &'static str) -> StoreError {
+    StoreError::new(StoreErrorKind::Internal, "memory", op, "a key came without the store that holds it")
+}
+
+#[async_trait]
+impl QueueStore for MemoryQueues {
+    async fn add(&self, queue: &QueueId, jobs: &[NewJob]) -> StoreResult<Vec<Added>> {
+        Ok(self.with(queue, |book, now| jobs.iter().map(|job| book.add(job, now)).collect()))
+    }
+
+    async fn subscribe(&self, queue: &QueueId, group: &Group) -> StoreResult<Subscribed> {
+        Ok(self.with(queue, |book, _| book.subscribe(group)))
+    }
+
+    async fn unsubscribe(&self, queue: &QueueId, group: &Group) -> StoreResult<Option<u64>> {
+        Ok(self.on(queue, |book, now| book.unsubscribe(group, now.wall)))
+    }
+
+    async fn step(&self, req: &Step) -> StoreResult<Stepped> {
+        // Keys first: an error leaves every job as it was, and a key that was completed says so again.
+        let mut keys = Vec::with_capacity(req.finishes.len());
+        for finish in &req.finishes {
+            keys.push(match (&finish.key, &self.keys) {
+                (None, _) => None,
+                (Some(key), Some(store)) => Some(store.complete(key).await?),
+                (Some(_), None) => return Err(internal("finish a job")),
+            });
+        }
+        let (ended, mut answer) = self.with(&req.queue, |book, now| book.step(req, now));
+        answer.finished = ended.into_iter().zip(keys).map(|(job, key)| Finished { job, key }).collect();
+        Ok(answer)
+    }
+
+    async fn beat(&self, req: &Beat) -> StoreResult<Beaten> {
+        Ok(self.with(&req.queue, |book, now| book.beat(req, now)))
+    }
+
+    async fn give_back(&self, req: &GiveBack) -> StoreResult<Vec<Write>> {
+        Ok(self.with(&req.queue, |book, now| book.give_back(req, now)))
+    }
+
+    async fn wait(&self, req: &Wait) -> StoreResult<()> {
+        let changed = self.changed.notified();
+        let limit = self.next(req);
+        if limit > Duration::ZERO {
+            // Any change ends it, also one of another queue: it may return early.
+            let _ = tokio::time::timeout(limit, changed).await;
+        }
+        Ok(())
+    }
+
+    async fn find(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Vec<JobInfo>> {
+        Ok(self.on(queue, |book, now| book.find(job, now)))
+    }
+
+    async fn list(&self, req: &ListJobs) -> StoreResult<JobPage> {
+        Ok(self.on(&req.queue, |book, now| {
+            let meant = book.meant(req.group.as_ref());
+            let all = meant
+                .iter()
+                .filter_map(|at| book.subs.get(*at))
+                .flat_map(|sub| sub.listed(req.state).into_iter().filter_map(move |uid| sub.info(&uid, now)));
+            // A page goes on behind the last job of the one before. Where that is gone, it goes on at its place.
+            let from = req.after.as_deref().and_then(|text| text.parse::<usize>().ok()).unwrap_or_default();
+            let mut jobs: Vec<JobInfo> = all.skip(from).take(req.limit.saturating_add(1)).collect();
+            let more = jobs.len() > req.limit;
+            jobs.truncate(req.limit);
+            JobPage { jobs, next: more.then(|| from.saturating_add(req.limit).to_string()) }
+        }))
+    }
+
+    async fn stats(&self, namespace: &Namespace, queue: Option<&QueueName>) -> StoreResult<Vec<QueueStats>> {
+        let (mut state, now) = self.state();
+        let meant = state
+            .books
+            .iter_mut()
+            .filter(|(id, _)| id.namespace == *namespace && queue.is_none_or(|name| *name == id.name));
+        Ok(meant
+            .flat_map(|(id, book)| {
+                book.promote(now.wall);
+                book.stats(&id.name, now.wall)
+            })
+            .collect())
+    }
+
+    async fn cancel(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Cancelled> {
+        Ok(self.on(queue, |book, now| book.cancel(job, now)))
+    }
+
+    async fn reschedule(&self, queue: &QueueId, job: &JobRef, due: Due) -> StoreResult<u64> {
+        Ok(self.on(queue, |book, now| book.reschedule(job, due, now)))
+    }
+
+    async fn pause(&self, queue: &QueueId, group: Option<&Group>, paused: bool) -> StoreResult<u64> {
+        Ok(self.on(queue, |book, _| {
+            let meant = book.meant(group);
+            for at in &meant {
+                if let Some(sub) = book.subs.get_mut(*at) {
+                    sub.paused = paused;
+                }
+            }
+            u64::try_from(meant.len()).unwrap_or(u64::MAX)
+        }))
+    }
+
+    async fn redrive(&self, req: &Redrive) -> StoreResult<Vec<Redriven>> {
+        let answers = self.on(&req.queue, |book, now| {
+            let [at] = book.meant(req.group.as_ref())[..] else { return Vec::new() };
+            req.uids.iter().map(|uid| book.redrive(at, uid, req.force, now.wall)).collect()
+        });
+        Ok(if answers.is_empty() { vec![Redriven::NotDead; req.uids.len()] } else { answers })
+    }
+
+    async fn edit(&self, req: &Edit) -> StoreResult<bool> {
+        Ok(self.on(&req.queue, |book, _| {
+            let [at] = book.meant(req.group.as_ref())[..] else { return false };
+            let is_dead = |sub: &&mut sub::Sub| {
+                sub.job(&req.uid).is_some_and(|job| matches!(job.place, Place::Dead { .. }))
+            };
+            let Some(sub) = book.subs.get_mut(at).filter(is_dead) else { return false };
+            let Some(mut job) = sub.take(&req.uid) else { return false };
+            (job.what.payload, job.what.fingerprint) = (req.payload.clone(), req.fingerprint);
+            sub.put(req.uid, job);
+            book.memos.change(&req.uid, |memo| memo.fingerprint = req.fingerprint);
+            true
+        }))
+    }
+
+    async fn drop_dead(&self, queue: &QueueId, group: Option<&Group>, uids: &[Uid]) -> StoreResult<u64> {
+        Ok(self.on(queue, |book, now| {
+            let mut dropped = 0;
+            for at in book.meant(group) {
+                for uid in uids {
+                    let job = book.subs.get(at).and_then(|sub| sub.job(uid));
+                    if job.is_some_and(|job| matches!(job.place, Place::Dead { .. })) {
+                        dropped += u64::from(book.remove(at, uid, now.wall));
+                    }
+                }
+            }
+            dropped
+        }))
+    }
+
+    async fn purge(&self, queue: &QueueId) -> StoreResult<u64> {
+        Ok(self.on(queue, |book, now| (0..book.subs.len()).map(|at| book.clear(at, now.wall)).sum()))
+    }
+
+    async fn set_limits(&self, queue: &QueueId, limits: &Limits) -> StoreResult<()> {
+        self.with(queue, |book, _| book.limits = *limits);
+        Ok(())
+    }
+
+    async fn limits(&self, queue: &QueueId) -> StoreResult<Limits> {
+        Ok(self.on(queue, |book, _| book.limits))
+    }
+
+    async fn prune(&self, limit: usize) -> StoreResult<usize> {
+        let (mut state, now) = self.state();
+        let mut pruned = 0;
+        for book in state.books.values_mut() {
+            pruned += book.memos.prune(limit - pruned, now.wall);
+        }
+        Ok(pruned)
+    }
+
+    async fn put_schedule(&self, namespace: &Namespace, schedule: &Schedule) -> StoreResult<Put> {
+        let (mut state, _) = self.state();
+        let key = (namespace.clone(), schedule.name.clone());
+        let stays = state
+            .schedules
+            .get(&key)
+            .is_some_and(|there| there.owner != schedule.owner || there.revision > schedule.revision);
+        if stays {
+            return Ok(Put::Refused);
+        }
+        state.schedules.insert(key, schedule.clone());
+        Ok(Put::Stored)
+    }
+
+    async fn schedules(&self, req: &Schedules) -> StoreResult<Vec<Schedule>> {
+        let (state, _) = self.state();
+        let due = state.schedules.iter().filter(|((namespace, _), schedule)| {
+            *namespace == req.namespace && req.by.is_none_or(|by| schedule.next <= by)
+        });
+        Ok(due.map(|(_, schedule)| schedule.clone()).collect())
+    }
+
+    async fn remove_schedule(&self, namespace: &Namespace, name: &ScheduleName) -> StoreResult<bool> {
+        let (mut state, _) = self.state();
+        Ok(state.schedules.remove(&(namespace.clone(), name.clone())).is_some())
+    }
+
+    async fn advance_schedule(
+        &self,
+        namespace: &Namespace,
+        name: &ScheduleName,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> StoreResult<bool> {
+        let (mut state, _) = self.state();
+        let schedule = state.schedules.get_mut(&(namespace.clone(), name.clone()));
+        Ok(schedule.filter(|schedule| schedule.next == from).map(|schedule| schedule.next = to).is_some())
+    }
+
+    fn joins(&self, keys: &Arc<dyn IdempotencyStore>) -> bool {
+        let theirs = Arc::as_ptr(keys).cast::<()>();
+        self.keys.as_ref().is_some_and(|ours| Arc::as_ptr(ours).cast::<()>() == theirs)
+    }
+}
+
+impl Book {
+    fn redrive(&mut self, at: usize, uid: &Uid, force: bool, now: Timestamp) -> Redriven {
+        let dead = self.subs.get(at).and_then(|sub| sub.job(uid));
+        let Some(job) = dead.filter(|job| matches!(job.place, Place::Dead { .. })) else {
+            return Redriven::NotDead;
+        };
+        if job.facts.counts.redriven >= MAX_REDRIVES && !force {
+            return Redriven::TooOften;
+        }
+        let holder = job.what.job_id.as_ref().and_then(|id| self.memos.by_id(id, now));
+        if let Some(uid) = holder.filter(|holder| holder != uid) {
+            return Redriven::Duplicate { uid };
+        }
+        self.revive(at, uid, now);
+        Redriven::Ready
+    }
+}
