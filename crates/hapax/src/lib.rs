@@ -51,6 +51,7 @@ pub use hapax_engine::{
     Answer, Claim, Claimed, Class, Classified, Classify, Closed, Codec, Detailed, EffectError, EffectExt,
     Idempotency, IdempotencyError, Json, Judged, KeyState, Lease, Loss, Replay, Resolve, Run, RunMany,
     Verdict,
+    queue::{Added, Backoff, Job, JobError, JobOptions, OnError, Queue, QueueDef, QueueError, Ran, Worker},
 };
 
 /// For authors of stores and of layers.
@@ -61,6 +62,15 @@ pub mod core {
 /// The parts of a call, for layers that run effects of their own.
 pub mod protocol {
     pub use hapax_engine::protocol::*;
+}
+
+/// Durable jobs: what a [`Queue`] is made of, and the store's own vocabulary.
+pub mod queue {
+    pub use hapax_core::queue::{
+        Counts, DeadReason, Due, Group, JobInfo, JobState, Limits, OnConflict, Priority, QueueName, QueueStats,
+        QueueStore, Uid,
+    };
+    pub use hapax_engine::queue::*;
 }
 
 /// Mail that is sent once.
@@ -88,7 +98,7 @@ pub mod testing {
 
 /// Every stable code of this build, in order.
 pub fn codes() -> Vec<CodeInfo> {
-    let mut codes = [hapax_core::error::STORE_CODES, hapax_engine::CODES].concat();
+    let mut codes = [hapax_core::error::STORE_CODES, hapax_engine::CODES, hapax_engine::queue::CODES].concat();
     #[cfg(feature = "mail")]
     codes.extend_from_slice(hapax_mail::CODES);
     codes.sort_by_key(|info| info.code);
