@@ -15,7 +15,9 @@ pub(crate) const ROOT: usize = 0;
 
 #[derive(Default)]
 pub(crate) struct Graph {
-    services: Vec<Arc<Service>>,
+    services: BTreeMap<usize, Arc<Service>>,
+    /// How many there have been, for the next one's number.
+    count: usize,
     /// The service of a factory: of its last start, when an earlier one failed.
     current: HashMap<TypeId, Arc<Service>>,
     /// From who loads to what is loaded.
@@ -25,9 +27,18 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
+    /// A new service. One of the same factory goes: it has failed, or there would be no other.
     pub(crate) fn add(&mut self, key: Option<TypeId>, name: &'static str) -> Arc<Service> {
-        let service = Service::new(self.services.len(), name);
-        self.services.push(Arc::clone(&service));
+        let before = key.and_then(|key| self.current.remove(&key));
+        if let Some(before) = &before {
+            // A service may be tried for days.
+            self.services.remove(&before.id);
+            self.loads.remove(&before.id);
+        }
+        let starts = before.map_or(1, |before| before.starts.saturating_add(1));
+        let service = Service::new(self.count, name, starts);
+        self.count += 1;
+        self.services.insert(service.id, Arc::clone(&service));
         if let Some(key) = key {
             self.current.insert(key, Arc::clone(&service));
         }
@@ -70,19 +81,23 @@ impl Graph {
     }
 
     fn name(&self, id: usize) -> Option<&'static str> {
-        self.services.get(id).map(|service| service.name)
+        self.services.get(&id).map(|service| service.name)
     }
 
     pub(crate) fn services(&self) -> Vec<Arc<Service>> {
-        self.services.clone()
+        self.services.values().cloned().collect()
     }
 
     fn loads_of(&self, id: usize) -> impl Iterator<Item = usize> {
         self.loads.get(&id).into_iter().flatten().copied()
     }
 
+    /// Who loads whom, of those that are there.
     pub(crate) fn edges(&self) -> BTreeMap<usize, BTreeSet<usize>> {
-        self.loads.clone()
+        let mut loads = self.loads.clone();
+        // Tasks of a start that failed may still load.
+        loads.retain(|from, _| self.services.contains_key(from));
+        loads
     }
 
     /// The names of what a service loads, in the order in which they came.
@@ -95,7 +110,7 @@ impl Graph {
         let mut way = Vec::new();
         let mut at = root;
         while let Some(next) =
-            self.loads_of(at).find_map(|id| self.services.get(id).filter(|service| service.is_starting()))
+            self.loads_of(at).find_map(|id| self.services.get(&id).filter(|service| service.is_starting()))
         {
             way.push(next.name);
             at = next.id;

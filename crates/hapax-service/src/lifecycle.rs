@@ -50,7 +50,10 @@ pub(crate) async fn live(
             Err(error) => (error, State::StartFailed),
         },
         () = time_is_up(&service) => {
-            (ServiceError::new(ServiceErrorKind::TimedOut, vec![service.name]), State::StartFailed)
+            // Which may be that of a service that it waits for.
+            let mut path = vec![service.name];
+            path.extend(container.graph().way_to_the_slowest(service.id));
+            (ServiceError::new(ServiceErrorKind::TimedOut, path), State::StartFailed)
         }
         () = service.give_up.cancelled() => {
             (ServiceError::new(ServiceErrorKind::Stopping, vec![service.name]), State::Cancelled)

@@ -118,6 +118,8 @@ pub struct ServiceReport {
     pub service: &'static str,
     /// How it ended.
     pub state: State,
+    /// How often it was started: more than once by [`Ctx::retry_start`](crate::Ctx::retry_start). The rest is of the last start.
+    pub starts: u32,
     /// What its start took; none when it was not ready.
     #[serde(rename = "start_ms", serialize_with = "millis")]
     pub start: Option<Duration>,
@@ -193,9 +195,9 @@ impl Report {
         }
     }
 
-    /// Of the service with this name; of its last start, when there were several.
+    /// Of the service with this name.
     pub fn service(&self, name: &str) -> Option<&ServiceReport> {
-        self.services.iter().rfind(|service| service.service == name)
+        self.services.iter().find(|service| service.service == name)
     }
 }
 
@@ -260,8 +262,11 @@ impl fmt::Display for Report {
             writeln!(f, "  {code}: {message}")?;
         }
         let width = self.services.iter().map(|service| service.service.chars().count()).max().unwrap_or(0);
-        for ServiceReport { service, state, start, stop, loads: _, problems } in &self.services {
+        for ServiceReport { service, state, starts, start, stop, loads: _, problems } in &self.services {
             write!(f, "  {service:width$}  {state:<14}")?;
+            if *starts > 1 {
+                write!(f, "  start {starts}:")?;
+            }
             for (word, time) in [("started", start), ("stopped", stop)] {
                 if let Some(time) = time {
                     write!(f, "  {word} in {} ms", time.as_millis())?;

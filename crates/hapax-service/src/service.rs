@@ -29,6 +29,8 @@ pub(crate) enum Progress {
 pub(crate) struct Service {
     pub(crate) id: usize,
     pub(crate) name: &'static str,
+    /// How often it has been started, this time included.
+    pub(crate) starts: u32,
     pub(crate) progress: watch::Sender<Progress>,
     /// When its start is over at the latest, if there is such a time.
     pub(crate) start_by: watch::Sender<Option<Instant>>,
@@ -63,10 +65,11 @@ pub(crate) struct Record {
 }
 
 impl Service {
-    pub(crate) fn new(id: usize, name: &'static str) -> Arc<Self> {
+    pub(crate) fn new(id: usize, name: &'static str, starts: u32) -> Arc<Self> {
         Arc::new(Self {
             id,
             name,
+            starts,
             progress: watch::Sender::new(Progress::Starting),
             start_by: watch::Sender::new(None),
             give_up: CancellationToken::new(),

@@ -113,7 +113,8 @@ async fn guard(
                     return;
                 }
                 if ended || first.borrow().is_some() {
-                    exit(signal.number.saturating_add(128), &format!("{} again", signal.name), running);
+                    let again = if first.borrow().is_some() { " again" } else { "" };
+                    exit(signal.number.saturating_add(128), &format!("{}{again}", signal.name), running);
                 }
                 first.send_replace(Some(signal));
                 // The application may be unable to hear of it.

@@ -32,6 +32,8 @@ pub(crate) async fn in_order(container: &Arc<Container>, drain: Duration) {
         let graph = container.graph();
         (graph.services(), graph.edges())
     };
+    let by_id: BTreeMap<usize, &Arc<Service>> =
+        services.iter().map(|service| (service.id, service)).collect();
     // Tasks that wait for the stop come first, before hooks take away what they work with.
     tokio::task::yield_now().await;
     if !drain.is_zero() {
@@ -65,7 +67,7 @@ pub(crate) async fn in_order(container: &Arc<Container>, drain: Duration) {
                             let Some(count) = needed.get_mut(id) else { continue };
                             *count -= 1;
                             if *count == 0 {
-                                stops.extend(services.get(*id).map(|service| ended(Arc::clone(service))));
+                                stops.extend(by_id.get(id).map(|service| ended(Arc::clone(service))));
                             }
                         }
                     }
@@ -120,21 +122,19 @@ fn give_up(service: &Service, state: State, problem: Problem) {
 pub(crate) fn reports(container: &Container) -> Vec<ServiceReport> {
     let graph = container.graph();
     let services = graph.services();
-    let reports = services.iter().map(|service| {
+    // The application itself is no service, unless something went wrong with what it registered.
+    let told = |service: &&Arc<Service>| service.id != ROOT || !service.record().problems.is_empty();
+    let report = |service: &Arc<Service>| {
         let record = service.record();
         ServiceReport {
             service: service.name,
             state: record.state.unwrap_or(State::StopTimedOut),
+            starts: service.starts,
             start: record.start,
             stop: record.stop,
             loads: graph.names_of_loads(service.id),
             problems: record.problems,
         }
-    });
-    // The application itself is no service, unless something went wrong with what it registered.
-    reports
-        .enumerate()
-        .filter(|(at, report)| *at != ROOT || !report.problems.is_empty())
-        .map(|(_, report)| report)
-        .collect()
+    };
+    services.iter().filter(told).map(report).collect()
 }

@@ -29,6 +29,18 @@ async fn start_that_takes_too_long_is_dropped_before_its_hooks_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn start_that_waits_for_another_when_its_time_is_up_names_it() {
+    async fn waits(ctx: Ctx) -> anyhow::Result<()> {
+        ctx.load(hangs).await?;
+        Ok(())
+    }
+    let app = App::new().boot("waits", waits).name("hangs", hangs).each_start_within(secs(3));
+    let report = app.run_until(pending::<()>()).await;
+    let message = "service `hangs` did not start within its time (waits -> hangs)";
+    assert_eq!(report.problem.unwrap().message, message);
+}
+
+#[tokio::test(start_paused = true)]
 async fn service_may_have_a_limit_of_its_own_for_its_start() {
     async fn patient(ctx: Ctx) -> io::Result<()> {
         ctx.start_within(secs(10));

@@ -23,11 +23,11 @@ async fn report_is_an_object_for_programs_and_lines_for_people() {
         "message": "a stop hook of service `worker` failed: disk full",
     });
     let worker = json!({
-        "service": "worker", "state": "stop_failed", "start_ms": 1000, "stop_ms": 2000, "loads": ["plain"],
+        "service": "worker", "state": "stop_failed", "starts": 1, "start_ms": 1000, "stop_ms": 2000, "loads": ["plain"],
         "problems": [problem],
     });
     let plain = json!({
-        "service": "plain", "state": "stopped", "start_ms": 0, "stop_ms": 0, "loads": [], "problems": [],
+        "service": "plain", "state": "stopped", "starts": 1, "start_ms": 0, "stop_ms": 0, "loads": [], "problems": [],
     });
     let expected = json!({
         "cause": "asked", "exit_code": 70, "problem": null, "start_ms": 1000, "stop_ms": 2000,
