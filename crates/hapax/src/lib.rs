@@ -29,6 +29,7 @@
 //! | `postgres` | | PostgreSQL, `postgres://HOST/DATABASE`; receipts that commit with your own rows |
 //! | `mongodb` | | MongoDB, `mongodb://HOST/DATABASE` |
 //! | `mail` | yes | [`mail`]: messages, receipts, transports, the idempotent decorator |
+//! | `service` | yes | [`service`]: parts of a program that start lazily and once, and stop in order |
 //! | `full` | | all of them |
 
 mod connect;
@@ -79,6 +80,12 @@ pub mod mail {
     pub use hapax_mail::*;
 }
 
+/// Services that start lazily and once, and stop in order.
+#[cfg(feature = "service")]
+pub mod service {
+    pub use hapax_service::*;
+}
+
 /// The Redis store and its options.
 #[cfg(feature = "redis")]
 pub mod redis {
@@ -101,6 +108,8 @@ pub fn codes() -> Vec<CodeInfo> {
     let mut codes = [hapax_core::error::STORE_CODES, hapax_engine::CODES, hapax_engine::queue::CODES].concat();
     #[cfg(feature = "mail")]
     codes.extend_from_slice(hapax_mail::CODES);
+    #[cfg(feature = "service")]
+    codes.extend_from_slice(hapax_service::CODES);
     codes.sort_by_key(|info| info.code);
     codes
 }
