@@ -1,4 +1,4 @@
-//! Pages of jobs: ranges of indexes, put in one order over all groups.
+//! Pages of jobs: group by group, each a range of an index.
 
 use super::{
     book::{Book, Sub, integer},
@@ -26,7 +26,7 @@ const DEAD: &str = concat!(
      AND (c.died_at, c.seq) >= (?2, ?3) ORDER BY c.died_at, c.seq"
 );
 
-/// The place of a job in a list: its class, time, place within that, and group.
+/// The place of a job in a list: its group, class, time, and place within that.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Mark([i64; 4]);
 
@@ -55,7 +55,10 @@ struct Search<'a> {
 pub(super) fn page(at: &Moment<'_>, book: &Book, req: &ListJobs) -> rusqlite::Result<JobPage> {
     let after = req.after.as_deref().and_then(Mark::parse).unwrap_or(Mark::FIRST);
     let mut search = Search { at, after, limit: req.limit, found: Vec::new() };
-    for sub in book.meant(req.group.as_ref()).into_iter().filter_map(|at| book.subs.get(at)) {
+    let subs = book.meant(req.group.as_ref()).into_iter().filter_map(|at| book.subs.get(at));
+    for sub in subs.skip_while(|sub| sub.id < after.0[0]) {
+        // Marks of other groups bound nothing in this one.
+        search.after = if sub.id == after.0[0] { after } else { Mark::FIRST };
         match req.state {
             JobState::Ready | JobState::Delayed => {
                 Priority::ALL.into_iter().try_for_each(|class| search.waiting(sub, class, req.state))?;
@@ -63,6 +66,9 @@ pub(super) fn page(at: &Moment<'_>, book: &Book, req: &ListJobs) -> rusqlite::Re
             JobState::Running => search.running(sub)?,
             JobState::Dead => search.dead(sub)?,
             JobState::Done | JobState::Cancelled => {}
+        }
+        if search.found.len() > req.limit {
+            break;
         }
     }
     let mut found = search.found;
@@ -76,7 +82,7 @@ pub(super) fn page(at: &Moment<'_>, book: &Book, req: &ListJobs) -> rusqlite::Re
 impl Search<'_> {
     fn waiting(&mut self, sub: &Sub, class: Priority, state: JobState) -> rusqlite::Result<()> {
         let now = self.at.now.wall.as_millis();
-        let [after_class, due, seq, _] = self.after.0;
+        let [_, after_class, due, seq] = self.after.0;
         let class = i64::from(class.number());
         let (from, to, ordered) = match state {
             // In one order over all classes.
@@ -87,7 +93,7 @@ impl Search<'_> {
         };
         let mut statement = self.at.conn.prepare_cached(WAITING)?;
         let rows = statement.query(params![sub.id, class, from.0, from.1, to])?;
-        self.collect(sub, rows, |row| Ok([ordered, row.get(4)?, row.get(info::SEQ)?, sub.id]))
+        self.collect(sub, rows, |row| Ok([sub.id, ordered, row.get(4)?, row.get(info::SEQ)?]))
     }
 
     /// All that run, because their order is that of no index; they are no more than the workers have places for.
@@ -97,17 +103,17 @@ impl Search<'_> {
         let rows = statement.query([sub.id])?;
         let limit = std::mem::replace(&mut self.limit, usize::MAX);
         let found = self.collect(sub, rows, |row| {
-            Ok([0, integer(info::lease(at, row)?.as_millis()), row.get(info::JOB)?, sub.id])
+            Ok([sub.id, 0, integer(info::lease(at, row)?.as_millis()), row.get(info::JOB)?])
         });
         self.limit = limit;
         found
     }
 
     fn dead(&mut self, sub: &Sub) -> rusqlite::Result<()> {
-        let [_, died_at, seq, _] = self.after.0;
+        let [_, _, died_at, seq] = self.after.0;
         let mut statement = self.at.conn.prepare_cached(DEAD)?;
         let rows = statement.query([sub.id, died_at, seq])?;
-        self.collect(sub, rows, |row| Ok([0, row.get(15)?, row.get(info::SEQ)?, sub.id]))
+        self.collect(sub, rows, |row| Ok([sub.id, 0, row.get(15)?, row.get(info::SEQ)?]))
     }
 
     /// One more than are asked for: then there is a next page.
