@@ -134,11 +134,17 @@ impl QueueStore for MemoryQueues {
     }
 
     async fn beat(&self, req: &Beat) -> StoreResult<Beaten> {
-        Ok(self.with(&req.queue, |book, now| book.beat(req, now)))
+        let beaten = self.on(&req.queue, |book, now| Some(book.beat(req, now)));
+        Ok(beaten.unwrap_or_else(|| Beaten {
+            lost: req.held.iter().map(|(uid, _)| *uid).collect(),
+            now: self.clock.now(),
+            ..Beaten::default()
+        }))
     }
 
     async fn give_back(&self, req: &GiveBack) -> StoreResult<Vec<Write>> {
-        Ok(self.with(&req.queue, |book, now| book.give_back(req, now)))
+        let given = self.on(&req.queue, |book, now| Some(book.give_back(req, now)));
+        Ok(given.unwrap_or_else(|| vec![Write::Fenced; req.jobs.len()]))
     }
 
     async fn wait(&self, req: &Wait) -> StoreResult<()> {
