@@ -99,6 +99,11 @@ impl JobCopy {
         conn.prepare_cached(OF_RECORD_IN)?.query_row([group, record], Self::read).optional()
     }
 
+    /// When its lease ends, in this life of the machine.
+    pub(super) fn lease_at(&self, boot_id: &str) -> u64 {
+        self.lease.filter(|_| self.boot_id.as_deref() == Some(boot_id)).unwrap_or_default()
+    }
+
     /// Whether this hand-out of it is the consumer's.
     pub(super) fn is_held(&self, consumer: &Consumer, delivery: u64) -> bool {
         self.state == RUNNING
@@ -222,8 +227,7 @@ impl Desk<'_> {
 
     /// Its lease ends no earlier than `until` on the clock of leases.
     pub(super) fn extend(&self, copy: &JobCopy, until: u64) -> rusqlite::Result<()> {
-        let is_this_life = copy.boot_id.as_deref() == Some(self.tx.boot_id);
-        let until = copy.lease.filter(|_| is_this_life).map_or(until, |before| before.max(until));
+        let until = copy.lease_at(self.tx.boot_id).max(until);
         let mut statement = self.tx.conn.prepare_cached(EXTEND)?;
         let extended =
             statement.execute(params![self.sub.id, copy.record.id, integer(until), self.tx.boot_id]);

@@ -43,7 +43,8 @@ pub(super) fn meant(at: &Moment<'_>, book: &Book, job: &JobRef) -> rusqlite::Res
         }
         JobRef::JobId(id) => {
             let record = Record::by_id(at.conn, book.queue.id, id.as_str())?;
-            match record.filter(|record| record.holds_id(now)) {
+            // A dead letter is found by its id also when that is free again.
+            match record.filter(|record| record.holds_id(now) || record.dead > 0) {
                 Some(record) => Ok(Some(record)),
                 None => Record::dead_by_id(at.conn, book.queue.id, id.as_str()),
             }

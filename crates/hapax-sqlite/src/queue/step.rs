@@ -19,8 +19,8 @@ use rusqlite::{Row, params};
 const LOST: &str = concat!(
     "SELECT ",
     copy::columns!(),
-    " FROM hapax_job_copy c CROSS JOIN hapax_job j ON j.id = c.job \
-     WHERE c.grp = ?1 AND c.state = 1 AND c.consumer = ?2 AND c.lease <= ?3 ORDER BY c.lease"
+    ", j.uid FROM hapax_job_copy c CROSS JOIN hapax_job j ON j.id = c.job \
+     WHERE c.grp = ?1 AND c.state = 1 AND c.consumer = ?2 AND c.lease <= ?3 ORDER BY c.lease, j.uid"
 );
 const READY: &str = "SELECT c.job, c.delivery, c.attempts, c.losses, c.snoozes, c.given_back, c.redriven, \
                      c.snoozed_since, j.uid, j.job_id, j.settings, j.added_at, ifnull(c.payload, j.payload) \
@@ -96,20 +96,24 @@ fn take_over(desk: &mut Desk<'_>, step: &Step) -> rusqlite::Result<()> {
     if most == 0 || desk.sub.running == 0 {
         return Ok(());
     }
-    let mut lost: Vec<JobCopy> = Vec::new();
-    for holder in state::holders(desk.tx, desk.sub.id)? {
-        if holder.left.is_zero() && lost.len() < most {
-            let by = if holder.is_this_life { integer(desk.tx.now.boot.as_millis()) } else { i64::MAX };
-            let mut statement = desk.tx.conn.prepare_cached(LOST)?;
-            let mut rows = statement.query(params![desk.sub.id, holder.consumer, by])?;
-            while lost.len() < most
-                && let Some(row) = rows.next()?
-            {
-                lost.push(JobCopy::read(row)?);
-            }
+    let mut lost = Vec::new();
+    for holder in state::holders(desk.tx, desk.sub.id)?.into_iter().filter(|holder| holder.left.is_zero()) {
+        let by = if holder.is_this_life { integer(desk.tx.now.boot.as_millis()) } else { i64::MAX };
+        let mut statement = desk.tx.conn.prepare_cached(LOST)?;
+        let mut rows = statement.query(params![desk.sub.id, holder.consumer, by])?;
+        let mut found = 0;
+        while found < most
+            && let Some(row) = rows.next()?
+        {
+            let copy = JobCopy::read(row)?;
+            lost.push((copy.lease_at(desk.tx.boot_id), row::uid(row, copy::COLUMNS)?, copy));
+            found += 1;
         }
     }
-    for mut copy in lost {
+    // Over all who are lost, those first that were lost first.
+    lost.sort_by_key(|(lease, uid, _)| (*lease, *uid));
+    lost.truncate(most);
+    for (.., mut copy) in lost {
         let fate = machine::lose(&mut copy.facts, step.max_losses);
         desk.sub.lost += i64::from(fate != Fate::Cancelled);
         desk.settle(copy, fate, None, None)?;
