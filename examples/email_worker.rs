@@ -49,7 +49,7 @@ async fn email_worker(ctx: Ctx) -> Result<Arc<Worker>, BoxError> {
     let hapax = ctx.load(store).await?;
     let worker = hapax
         .queue()
-        .worker(&EMAIL, MailApi, send_welcome)
+        .worker(&EMAIL, MailApi { gone: "former-" }, send_welcome)
         .idempotent(&hapax.idempotency("email"), OnError::Retry) // the one extra line
         .group("email-workers")
         .consumer(std::env::var("HOSTNAME").unwrap_or(std::process::id().to_string()))
@@ -99,7 +99,10 @@ async fn welcome(tenant: &str, user: &str) -> anyhow::Result<()> {
 
 /// Stands for the client of a mail provider.
 #[derive(Clone)]
-struct MailApi;
+struct MailApi {
+    /// Whose address begins so wants no mail any more.
+    gone: &'static str,
+}
 
 #[derive(Debug, thiserror::Error)]
 #[error("the provider refused {user}")]
@@ -118,6 +121,6 @@ impl MailApi {
     }
 
     fn unsubscribed(&self, user: &str) -> bool {
-        user.starts_with("former-")
+        user.starts_with(self.gone)
     }
 }
