@@ -52,11 +52,13 @@ mod requests;
 mod scenes;
 mod shown;
 mod suite;
+mod urls;
 
 pub use crate::{
     harness::StoreUnderTest,
     insisting::{Faults, Insisting},
     suite::{Case, Outcome, Suite, cases, main},
+    urls::untrue_options,
 };
 /// For `impl StoreUnderTest for …` without naming the crate in your manifest.
 pub use async_trait::async_trait;

@@ -124,7 +124,7 @@ pub const STORE_CODES: &[CodeInfo] = &[
         "validation",
         false,
         "the URL, an option or the place of the store is wrong",
-        "the message names the part; `hapax help` lists the forms of a URL",
+        "the message names the part; `hapax help stores` lists the forms of a URL and their options",
     ),
     CodeInfo::new(
         "store.unsupported",

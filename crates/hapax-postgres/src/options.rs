@@ -1,7 +1,7 @@
 //! Which database, and how to use it.
 
 use crate::{error::config, parse};
-use hapax_core::{BackendUrl, StoreResult, registry::ConnectOptions};
+use hapax_core::{BackendUrl, StoreResult, registry::ConnectOptions, url::UrlOption};
 use sqlx::{
     ConnectOptions as _,
     postgres::{PgConnectOptions, PgSslMode},
@@ -9,19 +9,39 @@ use sqlx::{
 use std::{fmt, str::FromStr, time::Duration};
 
 /// The options of a URL.
-const OPTIONS: &[&str] = &[
-    "timeout",
-    "schema",
-    "prepared",
-    "connections",
-    "host",
-    "user",
-    "password",
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "application_name",
+pub(crate) const OPTIONS: &[UrlOption] = &[
+    UrlOption::TIMEOUT,
+    UrlOption::new(
+        "schema",
+        "TEXT",
+        Some("hapax"),
+        "The schema that holds everything of hapax, made where it is missing",
+    ),
+    UrlOption::new(
+        "prepared",
+        "on|off",
+        Some("off"),
+        "Prepares and names statements: less work for the server, but not behind a transaction pooler",
+    ),
+    UrlOption::new("connections", "N", Some("16"), "At most so many connections, up to 1000"),
+    UrlOption::new("host", "TEXT", None, "The host, or with a / in front the folder of the server's socket"),
+    UrlOption::new("user", "TEXT", None, "Name of the user; by default PGUSER, else the login name"),
+    UrlOption::new(
+        "password",
+        "TEXT",
+        None,
+        "Its password; by default PGPASSWORD, else from the password file",
+    ),
+    UrlOption::new(
+        "sslmode",
+        "disable|allow|prefer|require|verify-ca|verify-full",
+        None,
+        "Whether the connection is encrypted and the server is checked; by default PGSSLMODE, else prefer",
+    ),
+    UrlOption::new("sslrootcert", "FILE", None, "Authorities to trust (PEM)"),
+    UrlOption::new("sslcert", "FILE", None, "The client's certificate (PEM)"),
+    UrlOption::new("sslkey", "FILE", None, "The key of sslcert (PEM)"),
+    UrlOption::new("application_name", "TEXT", Some("hapax"), "What the server's administrator sees"),
 ];
 
 /// The database of a [`PostgresStore`](crate::PostgresStore), and how to use it. `Debug` shows no password.
@@ -90,30 +110,18 @@ impl PostgresOptions {
     /// - `application_name=hapax`: what the server's administrator sees
     pub fn from_url(url: &BackendUrl, connect: &ConnectOptions) -> StoreResult<Self> {
         url.allow(OPTIONS)?;
-        if !url.rest().starts_with("//") {
-            let scheme = url.scheme();
-            return Err(config(format!(
-                "after `{scheme}:` come two slashes and a host: `{scheme}://host/database`"
-            )));
-        }
-        let plain = format!("postgres:{}", url.rest());
+        let plain = format!("postgres://{}", url.behind_slashes("host/database")?);
         let database = PgConnectOptions::from_str(&plain).map_err(|_| {
             // The cause may show what stands in the URL.
             config("the URL is none: write `postgres://user:password@host:5432/database`, percent-encoded")
         })?;
         let mut options = Self::new(with_options(database, url)?).timeout(connect.timeout);
-        if let Some(text) = url.option("timeout") {
-            options.timeout = parse::duration("timeout", text)?;
-        }
+        options.timeout = url.duration("timeout")?.unwrap_or(options.timeout);
         if let Some(text) = url.option("schema") {
             options = options.schema(text)?;
         }
-        if let Some(text) = url.option("prepared") {
-            options.prepared = parse::one_of("prepared", text, &[("on", true), ("off", false)])?;
-        }
-        if let Some(text) = url.option("connections") {
-            options.connections = parse::number("connections", text, 1..=1000)?;
-        }
+        options.prepared = url.one_of("prepared", &[("on", true), ("off", false)])?.unwrap_or(false);
+        options.connections = url.number("connections", 1..=1000)?.unwrap_or(options.connections);
         Ok(options)
     }
 
@@ -159,16 +167,16 @@ fn with_options(mut options: PgConnectOptions, url: &BackendUrl) -> StoreResult<
     if let Some(password) = url.option("password") {
         options = options.password(password);
     }
-    if let Some(text) = url.option("sslmode") {
-        let modes = [
-            ("disable", PgSslMode::Disable),
-            ("allow", PgSslMode::Allow),
-            ("prefer", PgSslMode::Prefer),
-            ("require", PgSslMode::Require),
-            ("verify-ca", PgSslMode::VerifyCa),
-            ("verify-full", PgSslMode::VerifyFull),
-        ];
-        options = options.ssl_mode(parse::one_of("sslmode", text, &modes)?);
+    let modes = [
+        ("disable", PgSslMode::Disable),
+        ("allow", PgSslMode::Allow),
+        ("prefer", PgSslMode::Prefer),
+        ("require", PgSslMode::Require),
+        ("verify-ca", PgSslMode::VerifyCa),
+        ("verify-full", PgSslMode::VerifyFull),
+    ];
+    if let Some(mode) = url.one_of("sslmode", &modes)? {
+        options = options.ssl_mode(mode);
     }
     if let Some(file) = file(url, "sslrootcert")? {
         options = options.ssl_root_cert(file);
@@ -222,6 +230,15 @@ mod tests {
         assert_eq!(set.place(), "h:5432 (database `shop`)");
         let socket = read("postgres:///shop?host=/run/pg&user=ada").unwrap();
         assert_eq!(socket.place(), "/run/pg (database `shop`)");
+    }
+
+    #[test]
+    fn the_list_of_options_is_true() {
+        let read = |url: &BackendUrl| {
+            let options = PostgresOptions::from_url(url, &ConnectOptions::default())?;
+            Ok(format!("{options:?} {:?}", options.connect.get_application_name()))
+        };
+        assert_eq!(hapax_conformance::untrue_options("postgres://h/d", OPTIONS, read), [""; 0]);
     }
 
     #[test]
