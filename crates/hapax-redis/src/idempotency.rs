@@ -14,7 +14,7 @@ use hapax_core::{
     Name, Span, StoreErrorKind, StoreResult, Token,
     idempotency::{
         Complete, Completed, Dropped, Entry, Extended, IdempotencyStore, Kind, List, Page, Record, Reserve,
-        Reserved, Resolve, Resolved, Retake, Retaken, Write,
+        Reserved, Resolution, Resolve, Resolved, Retake, Retaken, Write,
     },
 };
 use redis::{Cmd, Value};
@@ -72,24 +72,31 @@ impl RedisStore {
         Ok(Some(Some(Record::of(&entry, &now))))
     }
 
-    /// The token of the unknown record that a verdict names by its version. A script cannot make a version of a token.
-    async fn seen(&self, req: &Resolve) -> Result<Option<Token>, Failure> {
-        let Some(version) = req.version else { return Ok(None) };
+    /// What tells a script which record a verdict names by its version: it cannot make a version of a token.
+    async fn seen(&self, req: &Resolve) -> Result<Option<Vec<u8>>, Failure> {
+        // A token that no record has, so that the script says what is there.
+        let none = || req.token.as_bytes().to_vec();
+        let forgets = matches!(req.resolution, Resolution::Forget);
+        let Some(version) = req.version else { return Ok(forgets.then(none)) };
         let key = self.keys().record(&req.name);
         let mut get = redis::cmd("GET");
         get.arg(&key);
         let reply = self.lines.call_one(&Ask::Plain(key, get), true).await?;
-        let tokens = match reply {
-            Value::BulkString(bytes) => match value::decode(bytes) {
-                Entry::Settled(settled) => vec![settled.token],
+        let token = match reply {
+            Value::BulkString(bytes) => match value::decode(bytes.clone()) {
+                Entry::Settled(settled) => Some(settled.token),
                 // Its lease may have passed by now.
-                Entry::Pending(pending) => pending.late.map(|late| late.token).into_iter().collect(),
-                Entry::Unreadable => Vec::new(),
+                Entry::Pending(pending) => pending.late.map(|late| late.token),
+                Entry::Unreadable if forgets => {
+                    let named = Record::of(&Entry::Unreadable, &value::moment(0)).version() == version;
+                    return Ok(Some(if named { bytes } else { none() }));
+                }
+                Entry::Unreadable => None,
             },
-            _ => Vec::new(),
+            _ => None,
         };
-        // None has it: a token that no record has, so that the script says what is there.
-        Ok(tokens.into_iter().find(|token| token.version() == version).or(Some(req.token)))
+        let token = token.filter(|token| token.version() == version);
+        Ok(Some(token.map_or_else(none, |token| token.as_bytes().to_vec())))
     }
 }
 

@@ -2,8 +2,11 @@
 
 use crate::support::{Place, complete, id, is_yours, refused, reserve};
 use hapax_core::{
-    Namespace, StoreErrorKind,
-    idempotency::{Completed, Extended, IdempotencyStore, List, RecordState, Reserved, Write},
+    Namespace, StoreErrorKind, Token,
+    idempotency::{
+        Completed, Extended, IdempotencyStore, List, RecordState, Reserved, Resolution, Resolve, Resolved,
+        Write,
+    },
 };
 use mongodb::bson::{Document, doc};
 
@@ -98,4 +101,17 @@ async fn is_held(place: &Place, what: &str) {
     let page = store.list(&List::new(Namespace::default())).await.unwrap();
     assert!(unreadable(&page.records.first().unwrap().1.state) && page.records.len() == 2, "{what}");
     assert_eq!(place.record().await, before, "{what}");
+    // Whoever has looked at it may have it removed.
+    let name = reserve("k").name;
+    let (token, seen) = (Token::random().unwrap(), store.read(&name).await.unwrap().unwrap().version());
+    let forget = |version| Resolve {
+        name: name.clone(),
+        token,
+        version: Some(version),
+        resolution: Resolution::Forget,
+    };
+    let changed = store.resolve(&forget(token.version())).await.unwrap();
+    assert!(matches!(changed, Resolved::Changed(Some(_))), "{what}: {changed:?}");
+    assert_eq!(store.resolve(&forget(seen)).await.unwrap(), Resolved::Applied, "{what}");
+    assert_eq!(store.read(&name).await.unwrap(), None, "{what}");
 }
