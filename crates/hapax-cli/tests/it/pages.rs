@@ -12,6 +12,7 @@ const COMMANDS: &[&[&str]] = &[
     &["keys", "release"],
     &["keys", "resolve"],
     &["keys", "prune"],
+    &["keys", "forget"],
     &["store"],
     &["store", "upgrade"],
     &["stores"],
