@@ -30,7 +30,8 @@ A line of a .jsonl file:
 send_at (where the transport can schedule), tracking, unsubscribe; of an attachment also filename, content_type, base64, cid. Relative paths start at the
 folder of FILE. A line has at most 32 MiB.
 
-A template for CSV is a JSON object like such a line, with {{ column }} in its texts; {{ row[\"First name\"] }} for names
+A --template for CSV is a JSON object like such a line, with {{ column }} in its texts, two braces (--key-template has one:
+it names a value, and computes nothing); {{ row[\"First name\"] }} for names
 that are no words. Values are escaped in html. What comes out empty is left out. subject, text and html may be
 {\"file\": \"body.html\"}, next to the template.
 
