@@ -11,7 +11,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use hapax_core::{
-    Name, Span, StoreErrorKind, StoreResult, Token,
+    Name, Span, StoreErrorKind, StoreResult, Token, Version,
     idempotency::{
         Complete, Completed, Dropped, Entry, Extended, IdempotencyStore, Kind, List, Page, Record, Reserve,
         Reserved, Resolution, Resolve, Resolved, Retake, Retaken, Write,
@@ -72,32 +72,44 @@ impl RedisStore {
         Ok(Some(Some(Record::of(&entry, &now))))
     }
 
-    /// What tells a script which record a verdict names by its version: it cannot make a version of a token.
+    /// What tells a script which record a verdict names by its version, since a script cannot make a version of a token: its
+    /// token; to forget it, `t` and the token, or `v` and the whole value of what cannot be read.
     async fn seen(&self, req: &Resolve) -> Result<Option<Vec<u8>>, Failure> {
-        // A token that no record has, so that the script says what is there.
-        let none = || req.token.as_bytes().to_vec();
-        let forgets = matches!(req.resolution, Resolution::Forget);
-        let Some(version) = req.version else { return Ok(forgets.then(none)) };
+        let Some(version) = req.version else { return Ok(None) };
         let key = self.keys().record(&req.name);
         let mut get = redis::cmd("GET");
         get.arg(&key);
         let reply = self.lines.call_one(&Ask::Plain(key, get), true).await?;
-        let token = match reply {
-            Value::BulkString(bytes) => match value::decode(bytes.clone()) {
-                Entry::Settled(settled) => Some(settled.token),
-                // Its lease may have passed by now.
-                Entry::Pending(pending) => pending.late.map(|late| late.token),
-                Entry::Unreadable if forgets => {
-                    let named = Record::of(&Entry::Unreadable, &value::moment(0)).version() == version;
-                    return Ok(Some(if named { bytes } else { none() }));
-                }
-                Entry::Unreadable => None,
-            },
+        let entry = match reply {
+            Value::BulkString(bytes) => Some((value::decode(bytes.clone()), bytes)),
             _ => None,
         };
-        let token = token.filter(|token| token.version() == version);
-        Ok(Some(token.map_or_else(none, |token| token.as_bytes().to_vec())))
+        if matches!(req.resolution, Resolution::Forget) {
+            return Ok(entry.and_then(|(entry, bytes)| match entry {
+                Entry::Unreadable if unreadable().version() == version => Some([b"v", &bytes[..]].concat()),
+                Entry::Unreadable => None,
+                entry => token_of(&entry, version).map(|token| [b"t", &token.as_bytes()[..]].concat()),
+            }));
+        }
+        let token = entry.and_then(|(entry, _)| token_of(&entry, version));
+        // None has it: a token that no record has, so that the script says what is there.
+        Ok(Some(token.unwrap_or(req.token).as_bytes().to_vec()))
     }
+}
+
+/// The token of the result that a version names: the record, or what becomes it when a lease has passed.
+fn token_of(entry: &Entry, version: Version) -> Option<Token> {
+    let token = match entry {
+        Entry::Settled(settled) => Some(settled.token),
+        Entry::Pending(pending) => pending.late.as_ref().map(|late| late.token),
+        Entry::Unreadable => None,
+    };
+    token.filter(|token| token.version() == version)
+}
+
+/// How what is no record is shown.
+pub(crate) fn unreadable() -> Record {
+    Record::of(&Entry::Unreadable, &value::moment(0))
 }
 
 /// The notes go when nothing was noted for as long as the longest result answers.

@@ -1,10 +1,12 @@
 //! Pages of records. Redis keeps keys in no order, so a page is a scan over all of them; unknown outcomes alone are
 //! noted apart.
 
-use crate::{ask::Ask, error::Failure, keys, nodes::On, step::Read, store::RedisStore, value};
+use crate::{
+    ask::Ask, error::Failure, idempotency::unreadable, keys, nodes::On, step::Read, store::RedisStore,
+};
 use hapax_core::{
     Key, Name, Scope, StoreErrorKind, StoreResult,
-    idempotency::{Entry, List, Page, Record, StateFilter},
+    idempotency::{List, Page, Record, StateFilter},
 };
 use std::collections::BTreeSet;
 
@@ -81,9 +83,7 @@ impl RedisStore {
         for (name, found) in names.iter().zip(self.take_many(&looks).await) {
             let found = match found {
                 // Something of another program lies there; the others are still to be listed.
-                Err(error) if error.kind() == StoreErrorKind::Corrupt => {
-                    Some(Record::of(&Entry::Unreadable, &value::moment(0)))
-                }
+                Err(error) if error.kind() == StoreErrorKind::Corrupt => Some(unreadable()),
                 found => found?,
             };
             if let Some(record) = found.filter(|record| req.state.is_none_or(|state| record.is(state))) {

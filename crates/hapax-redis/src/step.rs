@@ -136,7 +136,7 @@ impl Step for Retake {
     }
 }
 
-/// A verdict, and what the record was seen to have: its token, or all of it where that cannot be read.
+/// A verdict, and what tells the script which record it is about.
 pub(crate) struct Verdict<'a>(pub(crate) &'a Resolve, pub(crate) Option<Vec<u8>>);
 
 impl Step for Verdict<'_> {
