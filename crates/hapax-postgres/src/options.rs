@@ -6,7 +6,7 @@ use sqlx::{
     ConnectOptions as _,
     postgres::{PgConnectOptions, PgSslMode},
 };
-use std::{fmt, str::FromStr, time::Duration};
+use std::{env, fmt, str::FromStr, time::Duration};
 
 /// The options of a URL.
 pub(crate) const OPTIONS: &[UrlOption] = &[
@@ -99,7 +99,7 @@ impl PostgresOptions {
 
     /// `postgres://[user[:password]@]host[:port][/database]`, user and password percent-encoded. What is not said comes
     /// from the variables `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE` and `PGSSLMODE`, and from the
-    /// password file. Options:
+    /// password file; the user is the login name of the process otherwise. Options:
     ///
     /// - `timeout=5s`: of each call, reconnecting included
     /// - `schema=hapax`: where everything of hapax is; made where it is missing
@@ -115,6 +115,7 @@ impl PostgresOptions {
             // The cause may show what stands in the URL.
             config("the URL is none: write `postgres://user:password@host:5432/database`, percent-encoded")
         })?;
+        let database = if names_user(url) { database } else { database.username(&login_name()?) };
         let mut options = Self::new(with_options(database, url)?).timeout(connect.timeout);
         options.timeout = url.duration("timeout")?.unwrap_or(options.timeout);
         if let Some(text) = url.option("schema") {
@@ -137,6 +138,12 @@ impl PostgresOptions {
             ("default_transaction_read_only", "off"),
             ("statement_timeout", &server_ms(self.timeout).to_string()),
         ])
+    }
+
+    /// Where the server listens, unless it is a socket of this machine.
+    pub(crate) fn address(&self) -> Option<(&str, u16)> {
+        let (host, port) = (self.connect.get_host(), self.connect.get_port());
+        (self.connect.get_socket().is_none() && !host.starts_with('/')).then_some((host, port))
     }
 
     /// The server, for messages.
@@ -188,6 +195,29 @@ fn with_options(mut options: PgConnectOptions, url: &BackendUrl) -> StoreResult<
         options = options.ssl_client_key(file);
     }
     Ok(options.application_name(url.option("application_name").unwrap_or("hapax")))
+}
+
+/// Whether somebody says who connects.
+fn names_user(url: &BackendUrl) -> bool {
+    let authority = url.rest().trim_start_matches('/').split('/').next().unwrap_or_default();
+    let in_front =
+        authority.rsplit_once('@').is_some_and(|(login, _)| !login.is_empty() && !login.starts_with(':'));
+    in_front || url.option("user").is_some() || env::var_os("PGUSER").is_some()
+}
+
+/// Of the user that this process runs as, as other clients of PostgreSQL have it; the driver does not ask the system.
+#[cfg(unix)]
+fn login_name() -> StoreResult<String> {
+    use nix::unistd::{Uid, User};
+    match User::from_uid(Uid::effective()) {
+        Ok(Some(user)) => Ok(user.name),
+        _ => Err(config("the user of this process has no name: write `postgres://USER@HOST/DATABASE`")),
+    }
+}
+
+#[cfg(not(unix))]
+fn login_name() -> StoreResult<String> {
+    env::var("USERNAME").map_err(|_| config("write the user into the URL: `postgres://USER@HOST/DATABASE`"))
 }
 
 /// A file that the driver reads when it connects; its error would name no file.
@@ -256,6 +286,25 @@ mod tests {
         ] {
             let text = read(url).unwrap_err().to_string();
             assert!(text.contains(right), "{url}: {text}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_user_is_the_login_name_unless_it_is_said() {
+        let user = |url: &str| read(url).unwrap().connect.get_username().to_owned();
+        for said in [
+            "postgres://ada@h/d",
+            "postgres://ada:x@h/d",
+            "postgres:///d?user=ada",
+            "postgres://h/d?user=ada",
+        ] {
+            assert_eq!(user(said), "ada", "{said}");
+        }
+        let id = std::process::Command::new("id").arg("-un").output().unwrap().stdout;
+        let name = env::var("PGUSER").unwrap_or_else(|_| String::from_utf8(id).unwrap().trim().to_owned());
+        for left_out in ["postgres://h/d", "postgres:///d?host=/run/pg", "postgres://:secret@h/d"] {
+            assert_eq!(user(left_out), name, "{left_out}");
         }
     }
 
