@@ -19,6 +19,7 @@ pub mod key;
 pub mod memory;
 pub mod registry;
 mod stable;
+pub mod stranger;
 pub mod time;
 pub mod token;
 pub mod url;
