@@ -27,7 +27,7 @@ async fn a_store_for_newer_versions_is_refused() {
         let error = refused(&place.url("postgres", "")).await;
         assert_eq!(error.kind(), StoreErrorKind::Version);
         let text = error.to_string();
-        assert!(text.contains("layout 2") && text.contains("hapax store upgrade"), "{text}");
+        assert!(text.contains("layout 2") && text.contains("a newer hapax"), "{text}");
     }
 }
 
