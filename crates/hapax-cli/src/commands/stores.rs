@@ -24,6 +24,7 @@ EXAMPLES:
 
 impl Stores {
     pub(crate) fn run(self, Context { output, .. }: &Context) -> Result<Exit, Failure> {
+        let Self {} = self;
         if output.json {
             for driver in hapax::registry().drivers() {
                 output.object(&object(driver));

@@ -286,7 +286,8 @@ fn what_killed_runs_left_in_the_folder_is_removed_after_an_hour() {
     {
         let age = std::time::Duration::from_mins(minutes);
         let file = fs::File::create(sandbox.path(name)).unwrap();
-        file.set_modified(std::time::SystemTime::now() - age).unwrap();
+        let made = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(made - age).unwrap();
     }
     send(&sandbox, &["a.jsonl"]).exits(0);
     let there = [".hapax-0a.tmp", ".hapax-0b.tmp", ".other.tmp"]
