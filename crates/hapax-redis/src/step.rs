@@ -136,8 +136,8 @@ impl Step for Retake {
     }
 }
 
-/// A verdict, and the token that the unknown record was seen to have.
-pub(crate) struct Verdict<'a>(pub(crate) &'a Resolve, pub(crate) Option<Token>);
+/// A verdict, and what tells the script which record it is about.
+pub(crate) struct Verdict<'a>(pub(crate) &'a Resolve, pub(crate) Option<Vec<u8>>);
 
 impl Step for Verdict<'_> {
     type Answer = Resolved;
@@ -153,18 +153,20 @@ impl Step for Verdict<'_> {
     fn receipt(&self) -> Option<&Receipt> {
         match &self.0.resolution {
             Resolution::Happened { receipt, .. } => Some(receipt),
-            Resolution::DidNot => None,
+            Resolution::DidNot | Resolution::Forget => None,
         }
     }
     fn args(&self, args: &mut Cmd) {
-        let seen = self.1.as_ref().map(|token| &token.as_bytes()[..]);
-        args.arg(self.0.token.as_bytes()).arg(seen.unwrap_or_default());
+        args.arg(self.0.token.as_bytes()).arg(self.1.as_deref().unwrap_or_default());
         match &self.0.resolution {
             Resolution::Happened { receipt: given, ttl } => {
                 args.arg("happened").arg(ttl.as_millis()).arg(receipt(given));
             }
             Resolution::DidNot => {
                 args.arg("did_not").arg(0).arg("");
+            }
+            Resolution::Forget => {
+                args.arg("forget").arg(0).arg("");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What the database must look like, and making it so.
 
 use crate::error::Failure;
-use hapax_core::StoreErrorKind;
+use hapax_core::{StoreErrorKind, error::needs_newer};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::Path;
 
@@ -101,13 +101,11 @@ impl Layout {
         }
         Err(Failure::new(
             StoreErrorKind::Version,
-            format!(
-                "`{}` has layout {}, which needs a hapax that reads layout {} and writes layout {}; this one knows \
-                 layout {WRITER}: run a newer hapax (`hapax store upgrade` of that version made the store so)",
-                path.display(),
+            needs_newer(
+                &format!("`{}`", path.display()),
                 self.number,
-                self.min_reader,
-                self.min_writer
+                self.min_reader.max(self.min_writer),
+                WRITER,
             ),
         ))
     }

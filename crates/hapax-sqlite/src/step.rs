@@ -137,7 +137,7 @@ impl Step for Resolve {
     fn bytes(&self) -> usize {
         match &self.resolution {
             Resolution::Happened { receipt, .. } => receipt.bytes.len() + receipt.codec.len(),
-            Resolution::DidNot => 0,
+            Resolution::DidNot | Resolution::Forget => 0,
         }
     }
     fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Resolved> {

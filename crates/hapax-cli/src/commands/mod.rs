@@ -10,6 +10,7 @@ mod man;
 #[cfg(unix)]
 mod once;
 mod store;
+mod stores;
 
 use crate::{config::Settings, exit::Exit, failure::Failure, output::Output};
 use clap::Subcommand;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Keys(keys::Keys),
     Mail(mail::Mail),
     Store(store::Store),
+    Stores(stores::Stores),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Codes(codes::Codes),
@@ -44,6 +46,7 @@ impl Command {
             Self::Keys(keys) => block_on(keys.run(context)),
             Self::Mail(mail) => block_on(mail.run(context)),
             Self::Store(store) => block_on(store.run(context)),
+            Self::Stores(stores) => stores.run(context),
             Self::Doctor(doctor) => block_on(doctor.run(context)),
             Self::Bench(bench) => bench.run(context),
             Self::Codes(codes) => codes.run(context),
