@@ -1,6 +1,7 @@
 //! The connection that writes: transactions, and what is due between them.
 
 use crate::{
+    anchor::Anchor,
     connect::{Place, leave_log},
     error::{Failure, is_busy},
     patience::random,
@@ -14,7 +15,7 @@ use std::{
     fs,
     path::Path,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -50,6 +51,8 @@ pub(crate) struct Committer {
     clock: Arc<dyn Clock>,
     boot_id: Arc<str>,
     commits: Arc<AtomicU64>,
+    /// Not kept alive by this: the writer's connection is the last to close.
+    anchor: Weak<Anchor>,
     until_sweep: u32,
     /// Pages since the last checkpoint, about.
     written: usize,
@@ -76,7 +79,13 @@ pub(crate) enum Run<A> {
 }
 
 impl Committer {
-    pub(crate) fn new(conn: Connection, place: Place, clock: Arc<dyn Clock>) -> rusqlite::Result<Self> {
+    /// `anchor` is that of the readers.
+    pub(crate) fn new(
+        conn: Connection,
+        place: Place,
+        clock: Arc<dyn Clock>,
+        anchor: &Arc<Anchor>,
+    ) -> rusqlite::Result<Self> {
         conn.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)?;
         Ok(Self {
             boot_id: clock.boot_id(),
@@ -84,6 +93,7 @@ impl Committer {
             place,
             clock,
             commits: Arc::default(),
+            anchor: Arc::downgrade(anchor),
             // Short-lived processes get their share of the sweeping too.
             until_sweep: random(SWEEP),
             written: 0,
@@ -211,6 +221,9 @@ impl Committer {
             return;
         }
         self.written = 0;
+        if let Some(anchor) = self.anchor.upgrade() {
+            anchor.let_go();
+        }
         if let Err(error) = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
             tracing::warn!(%error, path = %self.place.path.display(), "the log could not be written back");
         }
