@@ -16,7 +16,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -38,6 +38,8 @@ const LARGE_LOG: u64 = 1024 * 1024;
 /// Every so many steps as many rows are looked at, and removed when they are over. A key takes two steps and adds one
 /// row, so twice as many are looked at as are added.
 const SWEEP: u32 = 128;
+/// So many looks after a commit are made on the connection that committed.
+const LOOKS: u32 = 16;
 
 /// Takes the lock of writers at once: a batch that found it taken later would have to be run again.
 const FOR_BATCH: &str = "BEGIN IMMEDIATE";
@@ -51,6 +53,7 @@ pub(crate) struct Committer {
     clock: Arc<dyn Clock>,
     boot_id: Arc<str>,
     commits: Arc<AtomicU64>,
+    looks: Arc<AtomicU32>,
     /// Not kept alive by this: the writer's connection is the last to close.
     anchor: Weak<Anchor>,
     until_sweep: u32,
@@ -93,6 +96,7 @@ impl Committer {
             place,
             clock,
             commits: Arc::default(),
+            looks: Arc::default(),
             anchor: Arc::downgrade(anchor),
             // Short-lived processes get their share of the sweeping too.
             until_sweep: random(SWEEP),
@@ -105,6 +109,17 @@ impl Committer {
 
     pub(crate) fn commits(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.commits)
+    }
+
+    /// How many looks had better be made here.
+    pub(crate) fn looks(&self) -> Arc<AtomicU32> {
+        Arc::clone(&self.looks)
+    }
+
+    /// Reads without a transaction of its own. `None`: it has to be done elsewhere.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Moment<'_>) -> rusqlite::Result<T>) -> Option<T> {
+        // A panic may have left a transaction open, which would hide what came later.
+        if self.conn.is_autocommit() { look(&self.tx()).ok() } else { None }
     }
 
     /// Begins the transaction of a batch.
@@ -150,6 +165,7 @@ impl Committer {
                     self.last_steps = steps;
                     self.written += steps * PAGES_OF_A_STEP + bytes / PAGE;
                     self.commits.fetch_add(1, Ordering::Relaxed);
+                    self.looks.store(LOOKS, Ordering::Relaxed);
                 }
                 Ok(())
             }
