@@ -162,7 +162,8 @@ mod tests {
     }
 
     fn read_fast(store: &SqliteStore) {
-        for _ in 0..FAST {
+        // Some looks are made elsewhere.
+        for _ in 0..2 * FAST {
             assert!(store.peek(&name("none")).is_none());
         }
         assert!(store.readers.anchor().is_held());
@@ -200,18 +201,18 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_is_let_go_with_the_runtime() {
+    fn the_lock_is_not_held_without_a_runtime() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let store = runtime.block_on(open(&path));
+        let (store, other) = runtime.block_on(async { (open(&path).await, open(&path).await) });
         runtime.block_on(async { read_fast(&store) });
         drop(runtime);
-        assert!(!store.readers.anchor().is_held());
+        assert!(!store.readers.anchor().is_held(), "it goes with the runtime");
         for _ in 0..2 * FAST {
-            assert!(store.peek(&name("none")).is_none());
+            assert!(other.peek(&name("none")).is_none());
         }
-        assert!(!store.readers.anchor().is_held(), "nobody would let go");
+        assert!(!other.readers.anchor().is_held(), "nobody would let go");
     }
 
     #[test]

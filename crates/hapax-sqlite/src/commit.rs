@@ -38,7 +38,7 @@ const LARGE_LOG: u64 = 1024 * 1024;
 /// Every so many steps as many rows are looked at, and removed when they are over. A key takes two steps and adds one
 /// row, so twice as many are looked at as are added.
 const SWEEP: u32 = 128;
-/// So many looks after a commit are made on the connection that committed.
+/// So many looks after the store was opened, and after a commit, are made on the connection that writes.
 const LOOKS: u32 = 16;
 
 /// Takes the lock of writers at once: a batch that found it taken later would have to be run again.
@@ -96,7 +96,7 @@ impl Committer {
             place,
             clock,
             commits: Arc::default(),
-            looks: Arc::default(),
+            looks: Arc::new(AtomicU32::new(LOOKS)),
             anchor: Arc::downgrade(anchor),
             // Short-lived processes get their share of the sweeping too.
             until_sweep: random(SWEEP),

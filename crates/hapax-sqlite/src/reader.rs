@@ -31,7 +31,7 @@ pub(crate) struct Readers {
     anchor: Arc<Anchor>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Idle {
     /// In boxes: they go in and out with every read.
     #[expect(clippy::vec_box, reason = "a connection is large")]
@@ -40,9 +40,9 @@ struct Idle {
 }
 
 impl Readers {
-    pub(crate) fn new(place: Place, clock: Arc<dyn Clock>, first: Connection) -> Self {
-        let idle = Mutex::new(Idle { connections: vec![Box::new(first)], pace: Pace::default() });
-        Self { place, boot_id: clock.boot_id(), clock, idle, anchor: Arc::default() }
+    /// Opens none yet: the first looks are made on the connection that writes, and a short command needs no more.
+    pub(crate) fn new(place: Place, clock: Arc<dyn Clock>) -> Self {
+        Self { place, boot_id: clock.boot_id(), clock, idle: Mutex::default(), anchor: Arc::default() }
     }
 
     /// Has to be let go before the log is written back.

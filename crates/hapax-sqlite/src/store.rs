@@ -39,8 +39,7 @@ impl SqliteStore {
 
     fn open_here(options: SqliteOptions, clock: Arc<dyn Clock>) -> StoreResult<Self> {
         let (place, conn) = connect::writer(&options)?;
-        let reader = place.patiently(|| Ok(place.reader()?)).map_err(|failure| failure.error(OPEN))?;
-        let readers = Readers::new(place.clone(), Arc::clone(&clock), reader);
+        let readers = Readers::new(place.clone(), Arc::clone(&clock));
         let committer = Committer::new(conn, place.clone(), clock, readers.anchor())
             .map_err(|error| Failure::of(&place.path, error).error(OPEN))?;
         Ok(Self {
