@@ -99,7 +99,15 @@ impl fmt::Debug for Writer {
 impl Writer {
     pub(crate) fn new(place: Place, committer: Committer, inline: bool, bell: Bell) -> Self {
         let (commits, looks) = (committer.commits(), committer.looks());
-        Self { place, committer: Mutex::new(committer), state: Mutex::default(), commits, looks, inline, bell }
+        Self {
+            place,
+            committer: Mutex::new(committer),
+            state: Mutex::default(),
+            commits,
+            looks,
+            inline,
+            bell,
+        }
     }
 
     /// How many transactions with changes it has committed.

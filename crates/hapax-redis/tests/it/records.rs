@@ -1,13 +1,11 @@
 //! What lies under a key, and what does not belong there.
 
-use crate::support::{
-    TTL, complete, is_held_done, is_yours, name, open, place, raw, reserve, span, with_receipt,
-};
+use crate::support::{TTL, complete, is_yours, name, open, place, raw, reserve, span, with_receipt};
 use hapax_core::{
     Applied, Coded as _, Namespace, StoreErrorKind, Token,
     idempotency::{
-        Completed, IdempotencyStore, List, RecordState, Reserved, Resolution, Resolve, Resolved, Retake,
-        Retaken, StateFilter, Write,
+        Complete, Completed, IdempotencyStore, Kind, List, RecordState, Reserved, Resolution, Resolve,
+        Resolved, Retake, Retaken, StateFilter, Write,
     },
 };
 use hapax_testkit::redis::Redis;
@@ -20,6 +18,7 @@ crate::list!("records", &[];
     a_batch_with_one_bad_key_answers_the_others,
     receipts_have_a_bound,
     the_clock_of_the_caller_does_not_count,
+    an_unknown_outcome_ends_with_its_key,
     done_keys_cost_little_memory,
 );
 
@@ -153,7 +152,30 @@ async fn the_clock_of_the_caller_does_not_count() {
     let ttl = i64::try_from(TTL.as_millis()).unwrap();
     assert!((ttl - 2_000..=ttl).contains(&left), "{left}");
     let _ = store.extend(&req.name, &req.token, span(Duration::from_secs(1))).await.unwrap();
-    assert!(is_held_done(&store.reserve(&reserve("k")).await.unwrap()));
+    let Reserved::Held(record) = store.reserve(&reserve("k")).await.unwrap() else { panic!("not held") };
+    let RecordState::Settled { kind: Kind::Done, completed_at, .. } = record.state else {
+        panic!("{record:?}")
+    };
+    assert!((now - completed_at.as_millis()).abs() < 2_000, "{completed_at:?} at {now}");
+    assert!((now + ttl - record.until.as_millis()).abs() < 2_000, "{:?} at {now}", record.until);
+}
+
+async fn an_unknown_outcome_ends_with_its_key() {
+    let server = Redis::start();
+    let store = open(&server.url()).await;
+    let mut probe = raw(&server.url()).await;
+    let req = reserve("k");
+    assert!(is_yours(&store.reserve(&req).await.unwrap()));
+    let unknown = Complete { kind: Kind::Unknown, ..complete(&req) };
+    assert_eq!(store.complete(&unknown).await.unwrap(), Completed::Stored);
+    // Scripts go by what the record says.
+    let record = store.read(&req.name).await.unwrap().unwrap();
+    let expires: Result<i64, _> = redis::cmd("PEXPIRETIME").arg(place("k")).query_async(&mut probe).await;
+    match expires {
+        Ok(at) => assert_eq!(record.until.as_millis(), at),
+        // Redis 6.2 cannot be asked.
+        Err(error) => assert_eq!(error.code(), Some("ERR"), "{error}"),
+    }
 }
 
 async fn done_keys_cost_little_memory() {
