@@ -267,9 +267,9 @@ impl Writer {
     }
 
     /// Waits a moment for a caller who has just been answered, where callers have been so quick before. Others would
-    /// pay for nothing.
+    /// pay for nothing. One who commits on its own thread would be kept from it, call after call.
     fn linger(&self) {
-        if locked(&self.state).is_quick {
+        if !self.inline && locked(&self.state).is_quick {
             let until = real_time() + LINGER;
             while locked(&self.state).queue.is_empty() && real_time() < until {
                 std::thread::yield_now();
@@ -436,6 +436,39 @@ mod tests {
         assert!(store.writer.look(|_| Ok(())).is_none(), "a look waits for nobody");
         drop(committer);
         assert!((1..1_000).contains(&looks()), "readers come into their own");
+    }
+
+    /// Answers the thread that takes it.
+    #[derive(Clone)]
+    struct Whereabouts;
+
+    impl Step for Whereabouts {
+        type Answer = std::thread::ThreadId;
+        const OP: &'static str = "tell where it is";
+
+        fn name(&self) -> Option<&Name> {
+            None
+        }
+        fn take(&self, _: &Moment<'_>) -> rusqlite::Result<Self::Answer> {
+            Ok(std::thread::current().id())
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_come_back_to_their_own_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::new(folder.path().join("store.db")).inline(true);
+        let store = SqliteStore::open(options, Arc::new(SystemClock)).await.unwrap();
+        let here = std::thread::current().id();
+        for _ in 0..20 {
+            // As a checkpoint does: another thread has the turn, and calls come as fast as it answers.
+            assert_ne!(store.writer.queued(&Whereabouts).await.unwrap(), here);
+            let mut calls = 0;
+            while store.writer.one(&Whereabouts).await.unwrap() != here {
+                calls += 1;
+                assert!(calls < 1_000, "they stay with the other thread");
+            }
+        }
     }
 
     #[tokio::test]
