@@ -8,7 +8,6 @@ use crate::{
     prune, queue,
     schema::{self, Refusal},
     step::{Moment, Step},
-    unit::Load,
 };
 use hapax_core::{Clock, StoreResult};
 use rusqlite::Connection;
@@ -150,10 +149,11 @@ impl Committer {
         Moment { conn: &self.conn, now: self.clock.read(), boot_id: &self.boot_id }
     }
 
-    /// Commits steps of that weight.
-    pub(crate) fn commit(&mut self, load: Load) -> Result<(), Failure> {
-        let has_changes = self.has_changes();
-        if has_changes && let Err(error) = self.sweep(load.rows) {
+    /// Commits steps with so many bytes of their own.
+    pub(crate) fn commit(&mut self, bytes: usize) -> Result<(), Failure> {
+        let rows = usize::try_from(self.conn.total_changes() - self.changes).unwrap_or(usize::MAX);
+        let has_changes = rows > 0;
+        if has_changes && let Err(error) = self.sweep(rows) {
             if self.conn.is_autocommit() {
                 return Err(self.failure(error));
             }
@@ -163,8 +163,8 @@ impl Committer {
         match self.execute("COMMIT") {
             Ok(()) => {
                 if has_changes {
-                    self.last_rows = load.rows;
-                    self.written += load.rows * PAGES_OF_A_ROW + load.bytes / PAGE;
+                    self.last_rows = rows;
+                    self.written += rows * PAGES_OF_A_ROW + bytes / PAGE;
                     self.commits.fetch_add(1, Ordering::Relaxed);
                     self.looks.store(LOOKS, Ordering::Relaxed);
                 }
@@ -209,7 +209,7 @@ impl Committer {
         let taken = step.take(&self.tx());
         self.replays = !self.has_changes();
         let done = match taken {
-            Ok(answer) => self.commit(Load::of(step)).map(|()| answer),
+            Ok(answer) => self.commit(step.bytes()).map(|()| answer),
             Err(error) => {
                 self.roll_back();
                 if is_busy(&error) {

@@ -47,7 +47,7 @@ pub(crate) trait Step: Send + 'static {
         0
     }
 
-    /// How many rows it is about.
+    /// How many rows it is about, at most.
     fn rows(&self) -> usize {
         1
     }

@@ -319,7 +319,7 @@ impl Writer {
         let run = batch.fill(self, committer);
         match run {
             Ok(()) if batch.steps() == 0 => committer.roll_back(),
-            Ok(()) => match committer.commit(batch.load()) {
+            Ok(()) => match committer.commit(batch.bytes()) {
                 Ok(()) => {
                     *alone = alone.saturating_sub(batch.steps());
                     if batch.keep() {
