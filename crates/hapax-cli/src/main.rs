@@ -12,7 +12,7 @@
 
 mod args;
 #[cfg(unix)]
-#[allow(dead_code, reason = "jobs of a worker, which reads no terminal, use the rest")]
+#[allow(dead_code, reason = "tests that include it use the rest")]
 mod child;
 mod commands;
 mod config;

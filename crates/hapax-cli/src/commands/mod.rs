@@ -9,6 +9,7 @@ mod mail;
 mod man;
 #[cfg(unix)]
 mod once;
+mod queue;
 mod store;
 
 use crate::{config::Settings, exit::Exit, failure::Failure, output::Output};
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     #[cfg(unix)]
     Once(once::Once),
     Keys(keys::Keys),
+    Queue(queue::Queue),
     Mail(mail::Mail),
     Store(store::Store),
     Doctor(doctor::Doctor),
@@ -42,6 +44,7 @@ impl Command {
             #[cfg(unix)]
             Self::Once(once) => once.run(context),
             Self::Keys(keys) => block_on(keys.run(context)),
+            Self::Queue(queue) => block_on(queue.run(context)),
             Self::Mail(mail) => block_on(mail.run(context)),
             Self::Store(store) => block_on(store.run(context)),
             Self::Doctor(doctor) => block_on(doctor.run(context)),
