@@ -189,7 +189,10 @@ impl IntoFuture for Add {
                         tokio::time::sleep_until((tokio::time::Instant::now() + jitter).min(until)).await;
                         pause = (pause * 2).min(ROOM);
                     }
-                    _ => return answer,
+                    _ => {
+                        queue.queue.added(&queue.id).await;
+                        return answer;
+                    }
                 }
             }
         })
@@ -239,6 +242,7 @@ impl IntoFuture for AddMany {
                 }
             }
             drop(open);
+            queue.queue.added(&queue.id).await;
             let missing = || Err(QueueError::store_failed(crate::protocol::call::missing("add jobs")));
             Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect())
         })

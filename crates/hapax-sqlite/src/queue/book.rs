@@ -238,3 +238,7 @@ pub(super) fn integer(n: u64) -> i64 {
 pub(super) fn natural(n: i64) -> u64 {
     u64::try_from(n).unwrap_or_default()
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] =
+    &[QUEUE, NEW_QUEUE, SAVE_QUEUE, GROUPS, NEW_GROUP, DROP_GROUP, SAVE_GROUP, NAME_GROUP];

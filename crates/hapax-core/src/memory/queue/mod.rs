@@ -153,9 +153,7 @@ impl QueueStore for MemoryQueues {
 
     async fn give_back(&self, req: &GiveBack) -> StoreResult<Vec<Write>> {
         let given = self.on(&req.queue, |book, now| Some(book.give_back(req, now)));
-        if given.is_some() {
-            self.wake();
-        }
+        self.wake();
         Ok(given.unwrap_or_else(|| vec![Write::Fenced; req.jobs.len()]))
     }
 

@@ -202,6 +202,10 @@ impl WorkerBuilder {
             stop: CancellationToken::new(),
         });
         queue.queue.runner().spawn(beat::keep(Arc::downgrade(&core)));
+        let inline = Arc::clone(&core);
+        if mode == Mode::Always && queue.queue.work_inline(&inline.queue.clone(), Worker::inline(inline)) {
+            return Ok(Worker::idle(core));
+        }
         Ok(Worker::of(core, mode))
     }
 }
