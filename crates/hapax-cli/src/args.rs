@@ -16,6 +16,8 @@ EXAMPLES:
   hapax once nightly-report -- ./report.sh      runs it; a second call prints what the first printed
   hapax once backup --every 1d -- ./backup.sh   once a day, however often cron calls
   hapax mail send mails.jsonl                   each mail once; run again, it sends what is left
+  hapax queue add thumbs '{\"file\":\"a.png\"}'     a job, kept until it is done
+  hapax queue work thumbs -- ./make-thumb       a command for each job
   hapax keys list                               what is kept
   hapax codes                                   exit codes, and what each error code means
 

@@ -60,6 +60,13 @@ pub(crate) const CODES: &[CodeInfo] = &[
         "a signal came before the command was started; the key is free",
         "run it again",
     ),
+    CodeInfo::new(
+        "command.timed_out",
+        "conflict",
+        true,
+        "what was waited for has not ended within --timeout",
+        "wait again, or longer",
+    ),
     CodeInfo::new("command.internal", "internal", false, "a bug in hapax", "report it with the message"),
 ];
 

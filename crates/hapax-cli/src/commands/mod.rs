@@ -9,6 +9,7 @@ mod mail;
 mod man;
 #[cfg(unix)]
 mod once;
+mod queue;
 mod store;
 mod stores;
 
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     #[cfg(unix)]
     Once(once::Once),
     Keys(keys::Keys),
+    Queue(queue::Queue),
     Mail(mail::Mail),
     Store(store::Store),
     Stores(stores::Stores),
@@ -44,6 +46,7 @@ impl Command {
             #[cfg(unix)]
             Self::Once(once) => once.run(context),
             Self::Keys(keys) => block_on(keys.run(context)),
+            Self::Queue(queue) => block_on(queue.run(context)),
             Self::Mail(mail) => block_on(mail.run(context)),
             Self::Store(store) => block_on(store.run(context)),
             Self::Stores(stores) => stores.run(context),

@@ -9,7 +9,7 @@ mod release;
 mod resolve;
 mod show;
 
-pub(crate) use self::show::Shown;
+pub(crate) use self::show::{Shown, json_of};
 use super::Context;
 use crate::{args::KeyArg, exit::Exit, failure::Failure, output::Output, store::Sharing};
 use clap::{Args, Subcommand};
