@@ -29,6 +29,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:
+  hapax queue wait thumbs a.png
   id=$(hapax queue add thumbs '{\"file\":\"a.png\"}' --keep-result 1h)
   hapax queue wait thumbs \"$id\" --timeout 5m
 

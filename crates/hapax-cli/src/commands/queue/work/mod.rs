@@ -28,8 +28,8 @@ const CLOSE: Duration = Duration::from_mins(1);
 /// Run a command for each job, its payload on stdin
 ///
 /// The command finds HAPAX_JOB_ID, HAPAX_JOB_KEY (the job id, or else the id that hapax gave: the same each time the job runs),
-/// HAPAX_ATTEMPT, HAPAX_MAX_ATTEMPTS, HAPAX_FENCE (a number that grows with every run), HAPAX_QUEUE, HAPAX_GROUP and
-/// HAPAX_NAMESPACE in its environment. No shell is involved.
+/// HAPAX_ATTEMPT, HAPAX_MAX_ATTEMPTS, HAPAX_FENCE (a number that grows with every run), HAPAX_LEASE_UNTIL, HAPAX_QUEUE,
+/// HAPAX_GROUP and HAPAX_NAMESPACE in its environment. No shell is involved.
 ///
 /// The first SIGINT or SIGTERM lets what runs end, for --drain at most; the second ends hapax at once. A worker that is killed
 /// or frozen takes its commands with it before another can get their jobs.
@@ -145,10 +145,10 @@ impl Work {
         if !closed.is_clean() {
             output::warn("the store has not taken all that there was to keep (idempotency.complete_failed)");
         }
-        self.report(ran, &found, &group, context).await;
         if let Some(failure) = fatal.get() {
             return Err(failure.clone());
         }
+        self.report(ran, &found, &group, context).await;
         let goes_on = !self.once && !self.until_empty;
         Ok(if goes_on || ran.dead == 0 { Exit::Done } else { Exit::ItemFailed })
     }
