@@ -103,7 +103,7 @@ fn print(info: &JobInfo, context: &Context) {
             "id": info.uid.to_string(),
             "job_id": info.job_id.as_ref().map(hapax::Key::as_str),
             "state": info.state.as_str(),
-            "reason": info.reason.map(|reason| reason.as_str()),
+            "reason": info.reason.map(DeadReason::as_str),
             "error": info.error,
             "result": info.result.as_ref().map(json_of),
             "exit_code": exit_of(info).code(),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `program` | one job: runs the command under its lease |
 //! | `verdict` | from the end of the command to what becomes of the job |
+#![expect(clippy::doc_markdown, reason = "help texts are read without markup")]
 
 mod program;
 mod verdict;
@@ -115,7 +116,7 @@ impl Work {
         })?;
         let found = Found::open(&self.queue, context).await?;
         let program = Program {
-            program,
+            name: program,
             args: command.collect(),
             namespace: context.settings.namespace.clone(),
             lease: self.claim_idle,
@@ -216,16 +217,17 @@ impl Work {
             }
         }
         let replayed = if ran.replayed > 0 { format!(" ({} replayed)", ran.replayed) } else { String::new() };
-        let mut said = format!(
-            "done {}{replayed}, to be retried {}, put off {}, dead {}",
-            ran.done, ran.retried, ran.snoozed, ran.dead
-        );
-        for (number, what) in [(ran.lost, "lost"), (ran.given_back, "given back")] {
-            if number > 0 {
-                said.push_str(&format!(", {what} {number}"));
-            }
-        }
-        output.note(&said);
+        let some =
+            |number: u64, what: &str| if number > 0 { format!(", {what} {number}") } else { String::new() };
+        output.note(&format!(
+            "done {}{replayed}, to be retried {}, put off {}, dead {}{}{}",
+            ran.done,
+            ran.retried,
+            ran.snoozed,
+            ran.dead,
+            some(ran.lost, "lost"),
+            some(ran.given_back, "given back"),
+        ));
     }
 }
 
