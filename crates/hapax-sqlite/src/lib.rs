@@ -16,6 +16,7 @@
 //! - **Files**: the database, its log `…-wal`, and `…-shm`. The log may stay when the last process ends, and belongs to
 //!   the store: a backup takes all of it, or goes through SQLite (`sqlite3 FILE '.backup COPY'`).
 
+mod anchor;
 mod batch;
 mod commit;
 mod connect;

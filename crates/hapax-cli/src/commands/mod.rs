@@ -11,6 +11,7 @@ mod man;
 mod once;
 mod queue;
 mod store;
+mod stores;
 
 use crate::{config::Settings, exit::Exit, failure::Failure, output::Output};
 use clap::Subcommand;
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Queue(queue::Queue),
     Mail(mail::Mail),
     Store(store::Store),
+    Stores(stores::Stores),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Codes(codes::Codes),
@@ -47,6 +49,7 @@ impl Command {
             Self::Queue(queue) => block_on(queue.run(context)),
             Self::Mail(mail) => block_on(mail.run(context)),
             Self::Store(store) => block_on(store.run(context)),
+            Self::Stores(stores) => stores.run(context),
             Self::Doctor(doctor) => block_on(doctor.run(context)),
             Self::Bench(bench) => bench.run(context),
             Self::Codes(codes) => codes.run(context),

@@ -162,7 +162,8 @@ impl Found {
     /// For commands that find nothing in a store that is not there: looking makes none.
     async fn look(name: &str, context: &Context) -> Result<Option<Self>, Failure> {
         queue(name)?;
-        if store::is_missing(&context.settings)? {
+        if let Some(note) = store::missing(&context.settings)? {
+            context.output.note(&note);
             return Ok(None);
         }
         Self::open(name, context).await.map(Some)

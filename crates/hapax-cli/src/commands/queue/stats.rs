@@ -38,7 +38,8 @@ impl Stats {
         let output = &context.output;
         let (name, group) = (self.queue.as_deref().map(queue).transpose()?, self.group.name()?);
         let namespace = Namespace::new(&context.settings.namespace)?;
-        if store::is_missing(&context.settings)? {
+        if let Some(note) = store::missing(&context.settings)? {
+            output.note(&note);
             return Ok(Exit::Done);
         }
         let hapax = store::open(&context.settings, Sharing::Needed).await?;
