@@ -181,9 +181,9 @@ impl Redrive {
             let req = Request { queue, group, uids: uids.to_vec(), force: self.force };
             for (uid, answer) in uids.iter().zip(found.store.redrive(&req).await?) {
                 if answer == Redriven::Ready {
-                    ready += 1
+                    ready += 1;
                 } else {
-                    stay += 1
+                    stay += 1;
                 }
                 tell(*uid, answer, &context.output);
             }

@@ -21,7 +21,7 @@ pub(super) struct Edit {
     #[command(flatten)]
     job: OneJob,
     /// The new payload; `-` reads it from standard input
-    #[arg(value_name = "PAYLOAD")]
+    #[arg(value_name = "PAYLOAD", allow_negative_numbers = true)]
     payload: OsString,
     #[command(flatten)]
     group: OfGroup,

@@ -12,7 +12,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use clap::Args;
 use hapax::{
     core::queue::JobInfo,
-    queue::{JobState, Settings},
+    queue::{DeadReason, JobState, Settings},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -110,7 +110,7 @@ impl Shown {
             added_at: text::time(info.added_at),
             at: text::time(info.at),
             consumer: info.consumer.as_ref().map(|consumer| consumer.as_str().to_owned()),
-            reason: info.reason.map(|reason| reason.as_str()),
+            reason: info.reason.map(DeadReason::as_str),
             error: info.error.clone(),
             payload_bytes: info.payload.len(),
             payload: json,

@@ -10,7 +10,10 @@ use crate::{
     text,
 };
 use clap::Args;
-use hapax::{core::Namespace, queue::QueueStats};
+use hapax::{
+    core::Namespace,
+    queue::{Group, QueueStats},
+};
 use serde_json::json;
 
 /// Show the figures of a queue, or of all
@@ -43,7 +46,9 @@ impl Stats {
         let mut stats = hapax.queue().store()?.stats(&namespace, name.as_ref()).await?;
         stats.retain(|stats| group.is_none() || stats.group == group);
         if output.json {
-            stats.iter().for_each(|stats| output.object(&object(stats)));
+            for stats in &stats {
+                output.object(&object(stats));
+            }
         } else if !stats.is_empty() {
             output.list(COLUMNS, &stats.iter().map(row).collect::<Vec<_>>());
         }
@@ -55,7 +60,7 @@ impl Stats {
 fn object(stats: &QueueStats) -> serde_json::Value {
     json!({
         "queue": stats.queue.as_str(),
-        "group": stats.group.as_ref().map(|group| group.as_str()),
+        "group": stats.group.as_ref().map(Group::as_str),
         "ready": stats.ready,
         "delayed": stats.delayed,
         "running": stats.running,

@@ -29,6 +29,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:
+  hapax queue wait thumbs a.png
   id=$(hapax queue add thumbs '{\"file\":\"a.png\"}' --keep-result 1h)
   hapax queue wait thumbs \"$id\" --timeout 5m
 
@@ -102,7 +103,7 @@ fn print(info: &JobInfo, context: &Context) {
             "id": info.uid.to_string(),
             "job_id": info.job_id.as_ref().map(hapax::Key::as_str),
             "state": info.state.as_str(),
-            "reason": info.reason.map(|reason| reason.as_str()),
+            "reason": info.reason.map(DeadReason::as_str),
             "error": info.error,
             "result": info.result.as_ref().map(json_of),
             "exit_code": exit_of(info).code(),

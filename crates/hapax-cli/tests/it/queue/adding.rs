@@ -42,8 +42,9 @@ fn payloads_are_any_bytes_from_the_argument_or_stdin() {
     with_input(&sandbox, &["queue", "add", "q", "-"], b"\xff\x00raw").exits(0);
     with_input(&sandbox, &["queue", "add", "q"], b"piped").exits(0);
     add(&sandbox, &["q"]);
-    work(&sandbox, &[], "od -An -tx1 >> got; echo . >> got").exits(0).says("done 3");
-    assert_eq!(sandbox.read("got"), " ff 00 72 61 77\n.\n 70 69 70 65 64\n.\n.\n");
+    add(&sandbox, &["q", "-5"]);
+    work(&sandbox, &[], "od -An -tx1 >> got; echo . >> got").exits(0).says("done 4");
+    assert_eq!(sandbox.read("got"), " ff 00 72 61 77\n.\n 70 69 70 65 64\n.\n.\n 2d 35\n.\n");
 }
 
 #[test]
@@ -138,6 +139,15 @@ fn flags_that_cannot_be_used_are_usage() {
 
 fn stats_of_nothing(sandbox: &Sandbox) -> String {
     sandbox.hapax(&["queue", "stats"]).exits(0).stdout
+}
+
+#[test]
+fn a_store_that_cannot_be_reached_is_69() {
+    let sandbox = Sandbox::new();
+    let store = ["--store", "sqlite:no/such/folder/x.db", "queue"];
+    sandbox.hapax(&[&store[..], &["add", "q", "1"]].concat()).exits(69);
+    sandbox.sh(&[&store[..], &["work", "q"]].concat(), "echo x > ran").exits(69);
+    assert!(!sandbox.path("ran").exists());
 }
 
 #[test]

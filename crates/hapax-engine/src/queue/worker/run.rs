@@ -355,7 +355,11 @@ impl Run<'_> {
                 let answered = self.step(0).await;
                 let failed = answered.answer.is_err();
                 self.answered(answered).await;
-                if failed && Instant::now() >= until {
+                if !failed {
+                    // It may have been the last.
+                    continue;
+                }
+                if Instant::now() >= until {
                     break;
                 }
             }

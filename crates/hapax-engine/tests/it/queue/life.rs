@@ -169,7 +169,9 @@ async fn a_stop_waits_for_what_runs() {
     let runs = Runs::default();
     let worker = post.queue().worker(&MAIL, runs.clone(), handler).concurrency(2).start().await.unwrap();
     until(async || runs.count() == 2).await;
+    let before = tokio::time::Instant::now();
     let ran = worker.stop().await;
+    assert!(before.elapsed() < secs(15), "and no longer");
     assert_eq!((ran.done, ran.given_back, runs.count()), (2, 0, 2));
     assert_eq!(worker.stop().await, ran, "a second stop answers the same");
     assert_eq!(post.figures().await, [1, 0, 0, 0]);

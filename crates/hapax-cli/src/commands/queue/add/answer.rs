@@ -105,15 +105,15 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Counts one, and says what became of it.
-    pub(super) fn take(&mut self, line: &Line, answer: Result<Added, QueueError>, output: &Output) {
+    pub(super) fn take(&mut self, line: &Line, answer: &Result<Added, QueueError>, output: &Output) {
         let job_id = line.job_id.as_deref();
-        match &answer {
+        match answer {
             Ok(Added::Duplicate { .. }) => self.duplicate += 1,
             Ok(_) => self.added += 1,
             Err(QueueError::Full { .. }) => self.full += 1,
             Err(_) => self.refused += 1,
         }
-        let shown = match &answer {
+        let shown = match answer {
             Ok(added) => Answer::of(added, job_id),
             Err(error) => {
                 let first_full = matches!(error, QueueError::Full { .. }) && self.full == 1;

@@ -56,7 +56,7 @@ pub(super) struct Add {
     #[arg(value_name = "QUEUE")]
     queue: String,
     /// What the job is about; `-`, or nothing, reads it from standard input
-    #[arg(value_name = "PAYLOAD")]
+    #[arg(value_name = "PAYLOAD", allow_negative_numbers = true)]
     payload: Option<OsString>,
     /// One job for each line of standard input, which is a JSON value. All lines are checked before the first is added
     #[arg(long)]
@@ -125,7 +125,7 @@ impl Add {
                     match answer {
                         // None of it is in the queue: it may be sent again.
                         Err(QueueError::Full { .. }) if waits => full.push(line),
-                        answer => bar.suspend(|| tally.take(&line, answer, &context.output)),
+                        answer => bar.suspend(|| tally.take(&line, &answer, &context.output)),
                     }
                 }
                 bar.set_position(tally.all());

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `program` | one job: runs the command under its lease |
 //! | `verdict` | from the end of the command to what becomes of the job |
+#![expect(clippy::doc_markdown, reason = "help texts are read without markup")]
 
 mod program;
 mod verdict;
@@ -28,8 +29,8 @@ const CLOSE: Duration = Duration::from_mins(1);
 /// Run a command for each job, its payload on stdin
 ///
 /// The command finds HAPAX_JOB_ID, HAPAX_JOB_KEY (the job id, or else the id that hapax gave: the same each time the job runs),
-/// HAPAX_ATTEMPT, HAPAX_MAX_ATTEMPTS, HAPAX_FENCE (a number that grows with every run), HAPAX_QUEUE, HAPAX_GROUP and
-/// HAPAX_NAMESPACE in its environment. No shell is involved.
+/// HAPAX_ATTEMPT, HAPAX_MAX_ATTEMPTS, HAPAX_FENCE (a number that grows with every run), HAPAX_LEASE_UNTIL, HAPAX_QUEUE,
+/// HAPAX_GROUP and HAPAX_NAMESPACE in its environment. No shell is involved.
 ///
 /// The first SIGINT or SIGTERM lets what runs end, for --drain at most; the second ends hapax at once. A worker that is killed
 /// or frozen takes its commands with it before another can get their jobs.
@@ -115,7 +116,7 @@ impl Work {
         })?;
         let found = Found::open(&self.queue, context).await?;
         let program = Program {
-            program,
+            name: program,
             args: command.collect(),
             namespace: context.settings.namespace.clone(),
             lease: self.claim_idle,
@@ -145,10 +146,10 @@ impl Work {
         if !closed.is_clean() {
             output::warn("the store has not taken all that there was to keep (idempotency.complete_failed)");
         }
-        self.report(ran, &found, &group, context).await;
         if let Some(failure) = fatal.get() {
             return Err(failure.clone());
         }
+        self.report(ran, &found, &group, context).await;
         let goes_on = !self.once && !self.until_empty;
         Ok(if goes_on || ran.dead == 0 { Exit::Done } else { Exit::ItemFailed })
     }
@@ -216,16 +217,17 @@ impl Work {
             }
         }
         let replayed = if ran.replayed > 0 { format!(" ({} replayed)", ran.replayed) } else { String::new() };
-        let mut said = format!(
-            "done {}{replayed}, to be retried {}, put off {}, dead {}",
-            ran.done, ran.retried, ran.snoozed, ran.dead
-        );
-        for (number, what) in [(ran.lost, "lost"), (ran.given_back, "given back")] {
-            if number > 0 {
-                said.push_str(&format!(", {what} {number}"));
-            }
-        }
-        output.note(&said);
+        let some =
+            |number: u64, what: &str| if number > 0 { format!(", {what} {number}") } else { String::new() };
+        output.note(&format!(
+            "done {}{replayed}, to be retried {}, put off {}, dead {}{}{}",
+            ran.done,
+            ran.retried,
+            ran.snoozed,
+            ran.dead,
+            some(ran.lost, "lost"),
+            some(ran.given_back, "given back"),
+        ));
     }
 }
 

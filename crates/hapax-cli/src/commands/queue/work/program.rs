@@ -38,7 +38,7 @@ const STOPPING: Duration = Duration::from_secs(2);
 
 /// What runs for each job.
 pub(super) struct Program {
-    pub(super) program: OsString,
+    pub(super) name: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) namespace: String,
     /// For how long a job is granted.
@@ -92,7 +92,7 @@ impl Program {
             ("HAPAX_LEASE_UNTIL", text::time(until).unwrap_or_default()),
         ];
         Spec {
-            program: self.program.clone(),
+            program: self.name.clone(),
             args: self.args.clone(),
             env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             stdin: Input::Bytes(job.taken.payload.clone()),
