@@ -84,7 +84,7 @@ fn lines_are_all_checked_before_the_first_is_added() {
 #[test]
 fn many_lines_with_job_ids_are_added_once() {
     let sandbox = Sandbox::new();
-    let lines: String = (0..700).map(|n| format!("{{\"id\":{n}}}\n")).collect();
+    let lines = (0..700).map(|n| format!("{{\"id\":{n}}}")).collect::<Vec<_>>().join("\n");
     let args = ["queue", "add", "q", "--lines", "--job-id-by", "/id"];
     let ids = with_input(&sandbox, &args, lines.as_bytes()).exits(0).says("added 700, there before 0").stdout;
     let again =

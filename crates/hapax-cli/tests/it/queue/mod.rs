@@ -6,7 +6,6 @@
 //! | `working` | commands run for jobs, and end in all ways |
 //! | `managing` | jobs and queues are looked at and changed |
 //! | `faults` | workers are killed, frozen, and told to stop |
-#![expect(clippy::indexing_slicing, reason = "tests")]
 
 mod adding;
 #[cfg(target_os = "linux")]

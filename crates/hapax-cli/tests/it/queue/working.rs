@@ -15,7 +15,7 @@ fn exit_codes_say_what_becomes_of_a_job() {
     ] {
         let sandbox = Sandbox::new();
         add(&sandbox, &["q", "1", "--job-id", "a", "--backoff", "fixed:1h"]);
-        let exit = if state == "dead" { 1 } else { 0 };
+        let exit = i32::from(state == "dead");
         work(&sandbox, &[], &format!("echo why >&2; exit {code}")).exits(exit);
         let job = show(&sandbox, "q", "a");
         assert_eq!(job["state"], state, "{code}: {job}");
@@ -64,7 +64,7 @@ fn an_idempotent_worker_keeps_what_nobody_knows() {
         ("killed", "kill -9 $$", "unknown"),
     ] {
         add(&sandbox, &["q", "1", "--job-id", id, "--backoff", "fixed:1h"]);
-        let exit = if state == "unknown" { 1 } else { 0 };
+        let exit = i32::from(state == "unknown");
         work(&sandbox, &["--idempotent"], script).exits(exit);
         let key = sandbox.hapax(&["keys", "get", id, "--scope", "job:q:main", "--json"]).exits(0).json();
         assert_eq!(key["state"], state, "{id}: {key}");
