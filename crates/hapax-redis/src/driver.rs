@@ -1,6 +1,6 @@
 //! `redis:` URLs.
 
-use crate::{options::RedisOptions, store::RedisStore};
+use crate::{options::RedisOptions, queue::RedisQueues, store::RedisStore};
 use hapax_core::{Backend, BackendUrl, BoxFuture, Driver, StoreResult, registry::ConnectOptions};
 use std::sync::Arc;
 
@@ -26,6 +26,7 @@ fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a
         let most = options.max_receipt;
         let store = Arc::new(RedisStore::connect(options).await?);
         let backend = Backend::new("redis", Arc::clone(&store) as _).with_clock(store.clock());
+        let backend = backend.with_queue(Arc::new(RedisQueues::of(&store)));
         Ok(backend.with_max_receipt(most).with_examiner(store))
     })
 }

@@ -36,6 +36,7 @@ mod nodes;
 mod options;
 mod parse;
 mod pause;
+mod queue;
 mod reserve;
 mod script;
 mod secret;
@@ -46,4 +47,4 @@ mod tls;
 mod tokens;
 mod value;
 
-pub use crate::{driver::DRIVER, options::RedisOptions, store::RedisStore};
+pub use crate::{driver::DRIVER, options::RedisOptions, queue::RedisQueues, store::RedisStore};
