@@ -107,7 +107,7 @@ pub(crate) fn says(answer: &impl Shown, expected: &str) -> Verdict {
 
 /// Checks that two values are the same.
 #[track_caller]
-pub(crate) fn same<T: PartialEq + Debug>(what: &str, got: &T, want: &T) -> Verdict {
+pub(crate) fn same<T: PartialEq + Debug + ?Sized>(what: &str, got: &T, want: &T) -> Verdict {
     holds(got == want, || format!("{what}: expected {want:?}, got {got:?}"))
 }
 

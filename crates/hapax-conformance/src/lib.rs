@@ -10,6 +10,7 @@
 //! | `races` | two clients and many tasks: one winner, no result lost, no deadlock |
 //! | `expiry` | what the end of a lease or of a result changes, to the millisecond; time is moved, nothing sleeps |
 //! | `model` | random lists of steps, answered like a plain map; a list that is not is made as short as it gets |
+//! | `queue::…` | for stores of queues: adding, order, fences, leases, outcomes, groups, dead letters, limits, schedules |
 //! | `faults` | lost replies, doubled and delayed requests: sending a step again under its token is harmless |
 //!
 //! # A store of your own
@@ -48,6 +49,7 @@ pub mod faulty;
 mod fixture;
 mod harness;
 mod insisting;
+mod queue;
 mod requests;
 mod scenes;
 mod shown;
@@ -56,7 +58,8 @@ mod suite;
 pub use crate::{
     harness::StoreUnderTest,
     insisting::{Faults, Insisting},
-    suite::{Case, Outcome, Suite, cases, main},
+    queue::{QueueClient, QueueUnderTest},
+    suite::{Case, Outcome, Suite, cases, main, queue_cases},
 };
 /// For `impl StoreUnderTest for …` without naming the crate in your manifest.
 pub use async_trait::async_trait;

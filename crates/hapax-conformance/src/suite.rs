@@ -1,15 +1,17 @@
 //! Lists the cases of a store and runs them.
 
 use crate::{
-    cases::{Entry, entries},
-    fixture::{Fixture, Stop},
-    harness::{StoreUnderTest, Subject},
+    cases as key_cases,
+    fixture::{Fixture, Stop, Verdict, failed},
+    harness::{self, StoreUnderTest},
+    queue::{self, Desk, QueueUnderTest},
 };
-use hapax_core::{BoxError, BoxFuture};
+use hapax_core::Token;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -25,6 +27,16 @@ pub(crate) fn long() -> bool {
     std::env::var_os("HAPAX_TEST_LONG").is_some_and(|value| value == "1")
 }
 
+/// `HAPAX_TEST_SEED`, for a list that failed before; otherwise a random one.
+pub(crate) fn seed() -> Result<u64, Stop> {
+    if let Some(seed) = std::env::var_os("HAPAX_TEST_SEED").and_then(|seed| seed.to_str()?.parse().ok()) {
+        return Ok(seed);
+    }
+    let random = Token::random()?;
+    let (half, _) = random.as_bytes().split_first_chunk().ok_or_else(|| failed("a token is short"))?;
+    Ok(u64::from_be_bytes(*half))
+}
+
 /// How a [`Case`] ended.
 #[must_use]
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,20 +49,21 @@ pub enum Outcome {
     Ignored(String),
 }
 
-type SetUp = fn() -> BoxFuture<'static, Result<Arc<dyn Subject>, BoxError>>;
+/// Sets up a store and checks the statement on it.
+type Check = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Verdict>>> + Send + Sync>;
 
 /// One statement about a store, and the means to check it.
 #[derive(Clone)]
 pub struct Case {
-    entry: Entry,
-    set_up: SetUp,
+    name: &'static str,
+    check: Check,
     skip: Option<&'static str>,
 }
 
 impl Case {
     /// The statement: `area::it_holds`.
     pub fn name(&self) -> &'static str {
-        self.entry.name
+        self.name
     }
 
     /// Checks it on a fresh store, on a runtime of its own. Not to be called on a runtime.
@@ -74,11 +87,7 @@ impl Case {
     fn run_on_runtime(&self) -> Result<(), Stop> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
         let deadline = if long() { LONG_DEADLINE } else { DEADLINE };
-        let checked = async {
-            let subject = (self.set_up)().await?;
-            (self.entry.run)(Fixture::new(subject).await?).await
-        };
-        let ended = runtime.block_on(async { tokio::time::timeout(deadline, checked).await });
+        let ended = runtime.block_on(async { tokio::time::timeout(deadline, (self.check)()).await });
         // A store that hangs in a thread of its own must not keep the suite from saying so.
         runtime.shutdown_timeout(Duration::from_secs(5));
         ended.unwrap_or_else(|_| Err(Stop::Failed(format!("no end after {deadline:?}"))))
@@ -91,10 +100,32 @@ impl fmt::Debug for Case {
     }
 }
 
-/// All cases for a store, for a test that runs them by itself. [`main`] is the usual way.
+/// All cases for a store of keys, for a test that runs them by itself. [`main`] is the usual way.
 pub fn cases<H: StoreUnderTest>() -> Vec<Case> {
-    let set_up: SetUp = || Box::pin(async { Ok(Arc::new(H::fresh().await?) as Arc<dyn Subject>) });
-    entries().into_iter().map(|entry| Case { entry, set_up, skip: H::skips(entry.name) }).collect()
+    let case = |entry: key_cases::Entry| {
+        let check: Check = Arc::new(move || {
+            Box::pin(async move {
+                let subject: Arc<dyn harness::Subject> = Arc::new(H::fresh().await?);
+                (entry.run)(Fixture::new(subject).await?).await
+            })
+        });
+        Case { name: entry.name, check, skip: H::skips(entry.name) }
+    };
+    key_cases::entries().into_iter().map(case).collect()
+}
+
+/// All cases for a store of queues.
+pub fn queue_cases<H: QueueUnderTest>() -> Vec<Case> {
+    let case = |entry: queue::Entry| {
+        let check: Check = Arc::new(move || {
+            Box::pin(async move {
+                let subject: Arc<dyn queue::Subject> = Arc::new(H::fresh().await?);
+                (entry.run)(Desk::new(subject).await?).await
+            })
+        });
+        Case { name: entry.name, check, skip: H::skips(entry.name) }
+    };
+    queue::entries().into_iter().map(case).collect()
 }
 
 /// Suites of several stores in one test binary.
@@ -120,6 +151,14 @@ impl Suite {
     /// Adds all cases for a store, named `name::area::statement`.
     pub fn with<H: StoreUnderTest>(mut self, name: &str) -> Self {
         for case in cases::<H>() {
+            self = self.also(&format!("{name}::{}", case.name()), move || case.run());
+        }
+        self
+    }
+
+    /// Adds all cases for a store of queues, named `name::queue::area::statement`.
+    pub fn with_queues<H: QueueUnderTest>(mut self, name: &str) -> Self {
+        for case in queue_cases::<H>() {
             self = self.also(&format!("{name}::{}", case.name()), move || case.run());
         }
         self

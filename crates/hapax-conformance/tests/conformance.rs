@@ -1,10 +1,14 @@
 //! The memory store, bare, as a URL picks it, and with faults in the way.
 
 use hapax_conformance::{
-    BoxError, Faults, Insisting, StoreUnderTest, Suite, async_trait,
+    BoxError, Faults, Insisting, QueueClient, QueueUnderTest, StoreUnderTest, Suite, async_trait,
     faulty::{Fault, Faulty, Step},
 };
-use hapax_core::{ManualClock, idempotency::IdempotencyStore, memory::MemoryStore};
+use hapax_core::{
+    ManualClock,
+    idempotency::IdempotencyStore,
+    memory::{MemoryQueues, MemoryStore},
+};
 use std::{
     process::ExitCode,
     sync::{
@@ -110,6 +114,34 @@ impl StoreUnderTest for Insisted {
     }
 }
 
+struct Queues {
+    client: QueueClient,
+    clock: ManualClock,
+}
+
+#[async_trait]
+impl QueueUnderTest for Queues {
+    async fn fresh() -> Result<Self, BoxError> {
+        let clock = ManualClock::new();
+        let keys = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        let queues = MemoryQueues::new(Arc::new(clock.clone())).with_keys(Arc::clone(&keys));
+        Ok(Self { client: QueueClient::new(Arc::new(queues)).with_keys(keys), clock })
+    }
+
+    async fn client(&self) -> Result<QueueClient, BoxError> {
+        Ok(self.client.clone())
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+}
+
 fn main() -> ExitCode {
-    Suite::new().with::<Memory>("memory").with::<Dyn>("memory_dyn").with::<Insisted>("memory_insisted").run()
+    Suite::new()
+        .with::<Memory>("memory")
+        .with::<Dyn>("memory_dyn")
+        .with::<Insisted>("memory_insisted")
+        .with_queues::<Queues>("memory")
+        .run()
 }

@@ -14,9 +14,9 @@ use crate::{
     faulty::{Answer, Request},
     fixture::{Fixture, Stop, Verdict, failed},
     harness::Client,
-    suite::long,
+    suite::{long, seed},
 };
-use hapax_core::{StoreError, Token};
+use hapax_core::StoreError;
 use proptest::{
     strategy::{Strategy, ValueTree},
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -119,16 +119,6 @@ impl Checker<'_> {
         }
         (stop, list)
     }
-}
-
-/// `HAPAX_TEST_SEED`, for a list that failed before; otherwise a random one.
-fn seed() -> Result<u64, Stop> {
-    if let Some(seed) = std::env::var_os("HAPAX_TEST_SEED").and_then(|seed| seed.to_str()?.parse().ok()) {
-        return Ok(seed);
-    }
-    let random = Token::random()?;
-    let (half, _) = random.as_bytes().split_first_chunk().ok_or_else(|| failed("a token is short"))?;
-    Ok(u64::from_be_bytes(*half))
 }
 
 fn reported(stop: Stop, list: &[Call], seed: u64) -> Stop {

@@ -1,0 +1,83 @@
+//! Bounds of a queue, over all of its workers.
+
+use super::list;
+use crate::{
+    fixture::{Verdict, same},
+    queue::{
+        desk::{Desk, texts},
+        requests::{done, group, job, jobs, later, step},
+    },
+    requests::{ms, span},
+};
+use hapax_core::queue::{Limits, Step};
+
+list!("limits":
+    limits_are_kept,
+    no_more_run_at_once,
+    no_more_start_within_a_time,
+    a_full_queue_refuses_and_drops_nothing,
+    limits_hold_for_each_group,
+);
+
+async fn limits_are_kept(desk: Desk) -> Verdict {
+    same("the limits", &desk.a.limits(&jobs()).await?, &Limits::default())?;
+    let limits = Limits { concurrency: Some(7), rate: Some((3, span(ms(1000)))), max_len: Some(9) };
+    desk.a.set_limits(&jobs(), &limits).await?;
+    same("the limits", &desk.b.limits(&jobs()).await?, &limits)?;
+    desk.a.set_limits(&jobs(), &Limits::default()).await?;
+    same("the limits", &desk.b.limits(&jobs()).await?, &Limits::default())
+}
+
+async fn no_more_run_at_once(desk: Desk) -> Verdict {
+    desk.a.set_limits(&jobs(), &Limits { concurrency: Some(2), ..Limits::default() }).await?;
+    desk.adds(&["a", "b", "c", "d"].map(job)).await?;
+    let first = desk.takes_one("w").await?;
+    desk.gets("v", 5, "b").await?;
+    desk.gets("w", 5, "").await?;
+    desk.ended("w", &first, done()).await?;
+    desk.gets("v", 5, "c").await
+}
+
+async fn no_more_start_within_a_time(desk: Desk) -> Verdict {
+    let limits = Limits { rate: Some((2, span(ms(60_000)))), ..Limits::default() };
+    desk.a.set_limits(&jobs(), &limits).await?;
+    desk.adds(&["a", "b", "c", "d", "e"].map(job)).await?;
+    desk.gets("w", 5, "a b").await?;
+    let held = desk.a.step(&step("v", 5)).await?;
+    same("what starts", &texts(&held.jobs), &String::new())?;
+    let next = held.next_due.map(|due| due.since(held.now));
+    if desk.exact() {
+        same("when the next may start", &next, &Some(ms(30_000)))?;
+    } else {
+        same("whether the next time is told", &next.is_some(), &true)?;
+    }
+    desk.elapse(ms(30_000)).await;
+    desk.gets("v", 5, "c").await?;
+    desk.elapse(ms(600_000)).await;
+    desk.adds(&["f", "g"].map(job)).await?;
+    let after = desk.takes("u", 2).await?;
+    same("how many start after a pause", &after.len(), &2)?;
+    desk.gets("u", 5, "").await
+}
+
+async fn a_full_queue_refuses_and_drops_nothing(desk: Desk) -> Verdict {
+    desk.a.set_limits(&jobs(), &Limits { max_len: Some(3), ..Limits::default() }).await?;
+    desk.adds(&[job("a"), later("b", ms(60_000)), job("c")]).await?;
+    same("the answer", &desk.add(job("d")).await?, &"full at 3".into())?;
+    same("the same job again", &desk.add(job("a")).await?, &"new".into())?;
+    desk.gets("w", 1, "a").await?;
+    same("the answer", &desk.add(job("d")).await?, &"new".into())?;
+    desk.gets("w", 5, "c d").await
+}
+
+async fn limits_hold_for_each_group(desk: Desk) -> Verdict {
+    desk.a.subscribe(&jobs(), &group("g")).await?;
+    desk.a.subscribe(&jobs(), &group("h")).await?;
+    desk.a.set_limits(&jobs(), &Limits { concurrency: Some(1), ..Limits::default() }).await?;
+    desk.adds(&["a", "b"].map(job)).await?;
+    for who in ["g", "h"] {
+        let stepped = desk.b.step(&Step { group: group(who), ..step(who, 5) }).await?;
+        same("what starts", &texts(&stepped.jobs), &"a".into())?;
+    }
+    Ok(())
+}

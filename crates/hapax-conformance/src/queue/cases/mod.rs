@@ -1,0 +1,56 @@
+//! The cases, by area.
+
+mod add;
+mod dead;
+mod fence;
+mod groups;
+mod joint;
+mod lease;
+mod limits;
+mod manage;
+mod model;
+mod order;
+mod outcome;
+mod races;
+mod schedule;
+
+use super::desk::Desk;
+use crate::fixture::Verdict;
+use std::pin::Pin;
+
+/// A case: its name, and what it does with a fresh store.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(Desk) -> Pin<Box<dyn Future<Output = Verdict>>>,
+}
+
+/// Lists the cases of a file. One that is not listed is dead code, so none is forgotten.
+macro_rules! list {
+    ($area:literal: $($case:ident),+ $(,)?) => {
+        pub(super) const CASES: &[super::Entry] = &[$(super::Entry {
+            name: concat!("queue::", $area, "::", stringify!($case)),
+            run: |desk| Box::pin($case(desk)),
+        }),+];
+    };
+}
+use list;
+
+pub(crate) fn entries() -> Vec<Entry> {
+    let files = [
+        add::CASES,
+        order::CASES,
+        fence::CASES,
+        lease::CASES,
+        outcome::CASES,
+        groups::CASES,
+        dead::CASES,
+        manage::CASES,
+        limits::CASES,
+        schedule::CASES,
+        joint::CASES,
+        races::CASES,
+        model::CASES,
+    ];
+    files.into_iter().flatten().copied().collect()
+}
