@@ -16,7 +16,10 @@ use redis::Value;
 use std::{
     collections::VecDeque,
     fmt, mem,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -67,9 +70,19 @@ impl Parcel {
 
 type Tell = oneshot::Sender<Result<Vec<Added>, Failure>>;
 
+/// Of the calls that are under way, so great a part leaves at once: callers whose answers come together call together
+/// again, and then either they wait for the server or it for them. With several parts both are busy.
+const PARTS: usize = 3;
+/// So many leave together in any case.
+const LEAST: usize = 8;
+
 /// Calls that are about to leave, by the runtime of their callers and by queue.
 #[derive(Default)]
-pub(super) struct Gathered(Mutex<Vec<Group>>);
+pub(super) struct Gathered {
+    groups: Mutex<Vec<Group>>,
+    /// Calls that have no answer yet.
+    calls: AtomicUsize,
+}
 
 struct Group {
     runtime: Id,
@@ -86,7 +99,7 @@ impl fmt::Debug for Gathered {
 impl Gathered {
     /// Answers whether it is the first of its group.
     fn put(&self, runtime: Id, queue: &Arc<Place>, call: (Vec<Parcel>, Tell)) -> bool {
-        let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         let known =
             groups.iter_mut().find(|group| group.runtime == runtime && Arc::ptr_eq(&group.queue, queue));
         if let Some(group) = known {
@@ -99,16 +112,17 @@ impl Gathered {
 
     /// Those that leave next; none: the group is gone.
     fn take(&self, runtime: Id, queue: &Arc<Place>) -> Vec<(Vec<Parcel>, Tell)> {
-        let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         let at = groups.iter().position(|group| group.runtime == runtime && Arc::ptr_eq(&group.queue, queue));
         let Some(group) = at.and_then(|at| groups.get_mut(at)) else { return Vec::new() };
         // Whoever has gone meanwhile is left out.
         group.calls.retain(|(_, tell)| !tell.is_closed());
+        let most = (self.calls.load(Ordering::Relaxed) / PARTS).max(LEAST);
         let (mut taken, mut jobs, mut bytes) = (Vec::new(), 0, 0);
         while let Some((parcels, _)) = group.calls.front() {
             jobs += parcels.len();
             bytes += parcels.iter().map(Parcel::size).sum::<usize>();
-            if !taken.is_empty() && (jobs > MOST || bytes > MOST_BYTES) {
+            if !taken.is_empty() && (taken.len() == most || jobs > MOST || bytes > MOST_BYTES) {
                 break;
             }
             taken.extend(group.calls.pop_front());
@@ -117,6 +131,22 @@ impl Gathered {
             at.map(|at| groups.swap_remove(at));
         }
         taken
+    }
+}
+
+/// Counts a call for as long as it lives.
+struct UnderWay<'a>(&'a AtomicUsize);
+
+impl<'a> UnderWay<'a> {
+    fn new(calls: &'a AtomicUsize) -> Self {
+        calls.fetch_add(1, Ordering::Relaxed);
+        Self(calls)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -155,8 +185,8 @@ impl Queues {
         place: &Arc<Place>,
         parcels: Vec<Parcel>,
     ) -> Result<Vec<Added>, Failure> {
-        let berth = self.lines().berth()?;
-        let (others, _under_way) = berth.traffic.enter();
+        let _under_way = UnderWay::new(&self.gathered.calls);
+        let others = self.gathered.calls.load(Ordering::Relaxed) > 1;
         let size: usize = parcels.iter().map(Parcel::size).sum();
         if !others || size > LARGE {
             return self.send(place, &parcels).await;

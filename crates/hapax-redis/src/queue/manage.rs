@@ -69,7 +69,9 @@ impl Queues {
             let make = |groups: &Groups| {
                 let keys = groups.is_there().then(|| groups.only(req.group.as_ref())).flatten()?;
                 let mut args = Args::new().arg(u8::from(req.force)).arg(MAX_REDRIVES);
-                uids.iter().for_each(|uid| args.push(uid.as_bytes()));
+                for uid in uids {
+                    args.push(uid.as_bytes());
+                }
                 Some((keys, args))
             };
             let Some(mut said) = self.call(&place, Op::new(&script::REDRIVE), make).await? else {
@@ -120,7 +122,9 @@ impl Queues {
                     None => (groups.all()?, groups.list.len()),
                 };
                 let mut args = Args::new().arg(are_meant);
-                uids.iter().for_each(|uid| args.push(uid.as_bytes()));
+                for uid in uids {
+                    args.push(uid.as_bytes());
+                }
                 groups.is_there().then_some((keys, args))
             };
             if let Some(mut said) = self.call(&place, Op::new(&script::DROP_DEAD), make).await? {

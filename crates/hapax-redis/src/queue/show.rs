@@ -10,10 +10,10 @@ use super::{
 use crate::error::Failure;
 use hapax_core::{
     Namespace, Timestamp,
-    queue::{Consumer, JobInfo, JobPage, JobRef, JobState, ListJobs, QueueId, QueueName, QueueStats, Uid},
+    queue::{JobInfo, JobPage, JobRef, JobState, ListJobs, QueueId, QueueName, QueueStats, Uid},
 };
 use redis::Value;
-use std::time::Duration;
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 /// So many jobs are read at once.
 const READ: usize = 100;
@@ -47,8 +47,11 @@ impl Cursor {
 
     fn print(&self) -> String {
         let (score, name) = self.after.clone().unwrap_or_default();
-        let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{}.{}.{score}.{name}", self.group, self.set)
+        let mut text = format!("{}.{}.{score}.", self.group, self.set);
+        for byte in name {
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
     }
 }
 
@@ -181,7 +184,8 @@ impl Queues {
                 args.arg(count)
             };
             let keys = place.keys(&[number]);
-            let said = self.call(place, Op::again(&script::LIST), |_| Some((keys.clone(), args()))).await?;
+            let said =
+                self.call(place, Op::again(&script::LIST), |_| Some((Arc::clone(&keys), args()))).await?;
             let Some(mut said) = said else { break };
             let read = (|| Some((said.list()?, said.list()?, said.list()?)))();
             let (names, bodies, facts) = read.ok_or_else(|| self.nonsense())?;
@@ -236,7 +240,7 @@ fn read_found(place: &Place, uid: Uid, found: Value) -> Option<JobInfo> {
     let at = Timestamp::from_millis(call::number(&parts.next()?)?);
     let (body, facts) = (call::bytes(parts.next()?)?, call::bytes(parts.next()?)?);
     let consumer = call::bytes(parts.next()?)?;
-    let consumer = String::from_utf8(consumer).ok().and_then(|name| Consumer::new(&name).ok());
+    let consumer = form::consumer(&consumer);
     let info = form::info(uid, state, at, body, facts)?;
     Some(JobInfo { group: place.groups().name(number), consumer, ..info })
 }
@@ -248,8 +252,8 @@ fn read_seen(state: JobState, name: Value, score: &Value, body: Value, facts: Va
     #[expect(clippy::cast_possible_truncation, reason = "whole milliseconds below 2^53")]
     let score = score as i64;
     let uid = match state {
-        JobState::Ready | JobState::Delayed => name.get(6..)?,
-        _ => name.get(..16)?,
+        JobState::Running => name.get(..16)?,
+        _ => name.get(6..)?,
     };
     let uid = form::uid(uid)?;
     let body = call::bytes(body)?;
@@ -258,8 +262,7 @@ fn read_seen(state: JobState, name: Value, score: &Value, body: Value, facts: Va
     }
     let mut info = form::info(uid, state, Timestamp::from_millis(score), body, call::bytes(facts)?)?;
     if state == JobState::Running {
-        let consumer = std::str::from_utf8(name.get(24..)?).ok();
-        info.consumer = consumer.and_then(|name| Consumer::new(name).ok());
+        info.consumer = form::consumer(name.get(24..)?);
     }
     Some((score, name, Some(info)))
 }

@@ -75,8 +75,9 @@ impl Queues {
     }
 
     fn step_args(&self, req: &Step, keys: &[&Complete]) -> Args {
+        let consumer = form::filled(&req.consumer);
         let mut args = Args::new()
-            .arg(req.consumer.as_str())
+            .arg(&consumer)
             .arg(req.want.min(MOST))
             .arg(req.lease.as_millis())
             .arg(req.max_losses)
@@ -84,7 +85,7 @@ impl Queues {
         let letters: Vec<u8> = req.finishes.iter().map(|finish| letter(&finish.end)).collect();
         args.push(&letters[..]);
         for finish in &req.finishes {
-            args.push(form::name(&finish.uid, finish.delivery, &req.consumer));
+            args.push(form::name(&finish.uid, finish.delivery, &consumer));
         }
         for Finish { end, .. } in &req.finishes {
             match end {
@@ -124,7 +125,7 @@ impl Queues {
             let paused = said.number()? == 1;
             let next = said.number()?;
             let marks = said.bytes()?;
-            let jobs = read_jobs(fence, said.list()?, said.list()?, said.list()?)?;
+            let jobs = self.read_jobs(req, fence, (said.list()?, said.list()?, said.list()?))?;
             let next_due = (next >= 0).then(|| Timestamp::from_millis(next));
             Some((marks, said.list()?, Stepped { finished: Vec::new(), jobs, next_due, paused, now }))
         };
@@ -141,6 +142,31 @@ impl Queues {
             stepped.finished.push(Finished { job: write(mark), key });
         }
         Ok(stepped)
+    }
+
+    /// What cannot be read was not handed out: its lease passes, and after some losses it is a dead letter.
+    fn read_jobs(
+        &self,
+        req: &Step,
+        fence: u64,
+        (uids, bodies, facts): (Vec<Value>, Vec<Value>, Vec<Value>),
+    ) -> Option<Vec<Taken>> {
+        let mut facts = facts.into_iter();
+        let mut jobs = Vec::with_capacity(uids.len());
+        for (uid, body) in uids.into_iter().zip(bodies) {
+            let facts = facts.next().map_or(Some(Vec::new()), call::bytes)?;
+            let uid = form::uid(&call::bytes(uid)?)?;
+            match form::taken(uid, fence, call::bytes(body)?, facts) {
+                Some(job) => jobs.push(job),
+                None => tracing::warn!(
+                    queue = req.queue.name.as_str(),
+                    %uid,
+                    place = self.lines().connector.place,
+                    "a job has a form that this version of hapax does not know"
+                ),
+            }
+        }
+        Some(jobs)
     }
 
     fn completed(&self, key: &Complete, answer: Value) -> Result<Completed, Failure> {
@@ -163,13 +189,11 @@ impl Queues {
         }
         let since = req.since.map_or(-1, |since| since.as_millis().max(0));
         let args = || {
-            let mut args = Args::new()
-                .arg(req.consumer.as_str())
-                .arg(req.lease.as_millis())
-                .arg(since)
-                .arg(req.held.len());
+            let consumer = form::filled(&req.consumer);
+            let mut args =
+                Args::new().arg(&consumer).arg(req.lease.as_millis()).arg(since).arg(req.held.len());
             for (uid, delivery) in &req.held {
-                args.push(form::name(uid, *delivery, &req.consumer));
+                args.push(form::name(uid, *delivery, &consumer));
             }
             args
         };
@@ -223,9 +247,10 @@ impl Queues {
         leave: bool,
     ) -> Result<Option<(Vec<u8>, u64)>, Failure> {
         let args = || {
-            let mut args = Args::new().arg(req.consumer.as_str()).arg(u8::from(leave)).arg(jobs.len());
+            let consumer = form::filled(&req.consumer);
+            let mut args = Args::new().arg(&consumer).arg(u8::from(leave)).arg(jobs.len());
             for (uid, delivery) in jobs {
-                args.push(form::name(uid, *delivery, &req.consumer));
+                args.push(form::name(uid, *delivery, &consumer));
             }
             args
         };
@@ -252,14 +277,4 @@ fn letter(end: &End) -> u8 {
 
 fn write(mark: u8) -> Write {
     if mark == b'1' { Write::Applied } else { Write::Fenced }
-}
-
-fn read_jobs(fence: u64, uids: Vec<Value>, bodies: Vec<Value>, facts: Vec<Value>) -> Option<Vec<Taken>> {
-    let mut facts = facts.into_iter();
-    let mut jobs = Vec::with_capacity(uids.len());
-    for (uid, body) in uids.into_iter().zip(bodies) {
-        let facts = facts.next().map_or(Some(Vec::new()), call::bytes)?;
-        jobs.push(form::taken(form::uid(&call::bytes(uid)?)?, fence, call::bytes(body)?, facts)?);
-    }
-    Some(jobs)
 }

@@ -71,8 +71,7 @@ impl Queues {
         loop {
             let left = over.saturating_duration_since(Instant::now());
             let Some(ms) = self.next(&place, req).await? else {
-                // Nobody has worked for the group, or the queue was forgotten: a step makes it again.
-                tokio::time::sleep(left.min(LONGEST)).await;
+                // Nobody has worked for the group, or the queue was forgotten: a step makes it known.
                 return Ok(());
             };
             if ms == 0 || left.is_zero() {
@@ -82,7 +81,7 @@ impl Queues {
             let limit = left.min(LONGEST).min(due.unwrap_or(LONGEST));
             match self.woken(&place, req, limit).await? {
                 Woken::Ready => return Ok(()),
-                Woken::Nobody if due == Some(limit) => return Ok(()),
+                Woken::Nobody if due == Some(limit) || limit == left => return Ok(()),
                 Woken::Changed | Woken::Nobody => {}
             }
         }

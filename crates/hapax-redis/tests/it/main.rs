@@ -8,6 +8,7 @@ mod load;
 mod lost;
 mod outages;
 mod places;
+mod queues;
 mod records;
 mod rights;
 mod room;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         lost::tests(),
         outages::tests(),
         places::tests(),
+        queues::tests(),
         records::tests(),
         rights::tests(),
         room::tests(),

@@ -30,7 +30,7 @@ if removed < MOST then
   take(g.running, 1, false)
 end
 if removed < MOST then
-  take(g.dead, 1, true)
+  take(g.dead, 7, true)
 end
 save()
 return { 'ok', now, removed, before }

@@ -10,12 +10,11 @@ for k = 1, tonumber(ARGV[3]) do
   local g = group(k)
   for n = 4, #ARGV do
     local uid = ARGV[n]
-    if call('ZREM', g.dead, uid) == 1 then
+    local state, _, body, _, name = place(g, uid)
+    if state == DEAD then
+      call('ZREM', g.dead, name)
+      remove(g, uid, body, true)
       dropped = dropped + 1
-      local body = call('HGET', g.bodies, uid)
-      if body then
-        remove(g, uid, body, true)
-      end
     end
   end
 end

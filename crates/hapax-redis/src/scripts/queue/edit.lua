@@ -6,8 +6,8 @@ if there then
   return there
 end
 local g, uid = group(1), ARGV[3]
-local body = call('ZSCORE', g.dead, uid) and call('HGET', g.bodies, uid)
-if not body then
+local state, _, body = place(g, uid)
+if state ~= DEAD then
   return { 'ok', now, 0 }
 end
 local field = id_of(body)

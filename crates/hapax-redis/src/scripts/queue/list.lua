@@ -8,7 +8,7 @@ if there then
 end
 local g = group(1)
 local key = ARGV[3] == 'r' and g.running or ARGV[3] == 'x' and g.dead or g.q[tonumber(ARGV[3]) + 1]
-local uid_at = ARGV[3] == 'r' and 1 or ARGV[3] == 'x' and 1 or 7
+local uid_at = ARGV[3] == 'r' and 1 or 7
 
 -- As the server puts names in order; the order of Lua's strings depends on the machine's language.
 local function is_after(a, b)

@@ -9,10 +9,10 @@ end
 local g, all, answers = group(1), groups(), {}
 for n = 5, #ARGV do
   local uid = ARGV[n]
-  local body = call('ZSCORE', g.dead, uid) and call('HGET', g.bodies, uid)
+  local state, _, body, value, name = place(g, uid)
   local answer = 'n'
-  if body then
-    local f, field = facts_of(call('HGET', g.facts, uid), body), id_of(body)
+  if state == DEAD then
+    local f, field = facts_of(value, body), id_of(body)
     local other = holder(all, field)
     if f.redriven >= tonumber(ARGV[4]) and ARGV[3] ~= '1' then
       answer = 't'
@@ -20,7 +20,7 @@ for n = 5, #ARGV do
       answer = other
     else
       answer = 'r'
-      call('ZREM', g.dead, uid)
+      call('ZREM', g.dead, name)
       local fresh = facts_of(false, body)
       fresh.redriven = more(f.redriven)
       again(g, uid, body, fresh, now)
