@@ -7,8 +7,8 @@ use hapax_core::{
 };
 use std::time::Duration;
 
-/// Of every lease, unless a case says otherwise.
-pub(crate) const LEASE: Duration = Duration::from_mins(1);
+/// Of every lease, unless a case says otherwise. No case takes so long, however slow its store is.
+pub(crate) const LEASE: Duration = Duration::from_mins(5);
 /// Of every result, unless a case says otherwise.
 pub(crate) const TTL: Duration = Duration::from_hours(1);
 

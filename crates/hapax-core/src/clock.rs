@@ -39,6 +39,12 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     fn is_manual(&self) -> bool {
         false
     }
+
+    /// Lets time pass, on a clock that a test moves; answers `false`, and does nothing, on any other.
+    fn pass(&self, by: Duration) -> bool {
+        let _ = by;
+        false
+    }
 }
 
 /// The machine's own clocks.
@@ -182,6 +188,11 @@ impl Clock for ManualClock {
     }
 
     fn is_manual(&self) -> bool {
+        true
+    }
+
+    fn pass(&self, by: Duration) -> bool {
+        self.advance(by);
         true
     }
 }

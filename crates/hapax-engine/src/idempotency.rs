@@ -5,6 +5,7 @@ use crate::{
     batch::{self, Item},
     effect::Call,
     protocol::Terms,
+    queue::{OnError, Once},
 };
 use hapax_core::{
     IntoFingerprint, IntoKey, InvalidKey, Name, Namespace, Scope,
@@ -205,6 +206,13 @@ impl<C: Clone + Send + Sync + 'static> Idempotency<C> {
             Item { call, item }
         });
         batch::run_many(self.keeper.clone(), self.codec.clone(), self.defaults, items.collect(), effect)
+    }
+
+    /// What makes a worker idempotent: the keys of its jobs lie in a scope of the worker's own.
+    pub(crate) fn for_jobs(&self, on_error: OnError) -> Once {
+        // A job has its own limit of time; its key is renewed as long as it runs.
+        let terms = self.defaults.terms().map(|terms| terms.ceiling(None)).map_err(|error| error.to_string());
+        Once { keeper: self.keeper.clone(), namespace: self.namespace.clone(), terms, on_error }
     }
 
     /// What is kept under `key`.

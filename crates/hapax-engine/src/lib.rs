@@ -8,6 +8,7 @@
 //! | `run`, `batch`, `resolve` | what it answers with: futures with settings |
 //! | `claim` | a key held by hand, for results that commit with the caller's own rows |
 //! | `effect` | one call from first to last: reserve, run, keep the outcome |
+//! | [`queue`] | durable jobs |
 //! | [`protocol`] | a reservation and its lease, for layers that run effects of their own: mail, HTTP, the command |
 //!
 //! The promise is at least once with deduplication: between the moment an effect happens and the moment its receipt
@@ -24,6 +25,7 @@ mod effect;
 mod error;
 mod idempotency;
 pub mod protocol;
+pub mod queue;
 mod resolve;
 mod run;
 

@@ -4,9 +4,10 @@ use crate::{
     connect::{Place, leave_log},
     error::{Failure, is_busy},
     patience::random,
-    prune,
+    prune, queue,
     schema::{self, Refusal},
     step::{Moment, Step},
+    unit::Load,
 };
 use hapax_core::{Clock, StoreResult};
 use rusqlite::Connection;
@@ -25,16 +26,16 @@ const CHECKPOINT_PAGES: usize = 10_000;
 /// A log that grows costs each sync a change of the file's length, half as much again; one that starts over does not. So
 /// where small commits wait each for a sync of their own, the log starts over early; large ones share that cost.
 const CHECKPOINT_PAGES_OF_SMALL: usize = 1_000;
-/// Below so many steps a commit is small.
+/// Below so many rows a commit is small.
 const SMALL: usize = 8;
 /// Unless other processes have filled the log: then SQLite does, so that it stays in bounds whoever writes.
 const AUTOCHECKPOINT_PAGES: i32 = 16_000;
-/// About what a step writes beside its receipt: the page of its row, and now and then a neighbour.
-const PAGES_OF_A_STEP: usize = 2;
+/// About what is written for a row beside its bytes: its page, and now and then a neighbour.
+const PAGES_OF_A_ROW: usize = 2;
 const PAGE: usize = 4096;
 /// A larger log is written back when the store closes: the next process would else read all of it first.
 const LARGE_LOG: u64 = 1024 * 1024;
-/// Every so many steps as many rows are looked at, and removed when they are over. A key takes two steps and adds one
+/// Every so many rows written as many are looked at, and removed when they are over. A key takes two steps and adds one
 /// row, so twice as many are looked at as are added.
 const SWEEP: u32 = 128;
 
@@ -54,7 +55,7 @@ pub(crate) struct Committer {
     /// Pages since the last checkpoint, about.
     written: usize,
     /// In the last commit with changes.
-    last_steps: usize,
+    last_rows: usize,
     /// How many rows the connection had changed when the open transaction began.
     changes: u64,
     /// Whether the last step taken alone changed nothing.
@@ -87,7 +88,7 @@ impl Committer {
             // Short-lived processes get their share of the sweeping too.
             until_sweep: random(SWEEP),
             written: 0,
-            last_steps: 0,
+            last_rows: 0,
             changes: 0,
             replays: true,
         })
@@ -124,10 +125,10 @@ impl Committer {
         Moment { conn: &self.conn, now: self.clock.read(), boot_id: &self.boot_id }
     }
 
-    /// Commits so many steps, with receipts of so many bytes.
-    pub(crate) fn commit(&mut self, steps: usize, bytes: usize) -> Result<(), Failure> {
+    /// Commits steps of that weight.
+    pub(crate) fn commit(&mut self, load: Load) -> Result<(), Failure> {
         let has_changes = self.has_changes();
-        if has_changes && let Err(error) = self.sweep(steps) {
+        if has_changes && let Err(error) = self.sweep(load.rows) {
             if self.conn.is_autocommit() {
                 return Err(self.failure(error));
             }
@@ -137,8 +138,8 @@ impl Committer {
         match self.execute("COMMIT") {
             Ok(()) => {
                 if has_changes {
-                    self.last_steps = steps;
-                    self.written += steps * PAGES_OF_A_STEP + bytes / PAGE;
+                    self.last_rows = load.rows;
+                    self.written += load.rows * PAGES_OF_A_ROW + load.bytes / PAGE;
                     self.commits.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(())
@@ -182,7 +183,7 @@ impl Committer {
         let taken = step.take(&self.tx());
         self.replays = !self.has_changes();
         let done = match taken {
-            Ok(answer) => self.commit(1, step.bytes()).map(|()| answer),
+            Ok(answer) => self.commit(Load::of(step)).map(|()| answer),
             Err(error) => {
                 self.roll_back();
                 if is_busy(&error) {
@@ -200,7 +201,7 @@ impl Committer {
 
     /// Whether the log is long enough to be written back.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        let is_early = self.place.syncs_commits() && self.last_steps < SMALL;
+        let is_early = self.place.syncs_commits() && self.last_rows < SMALL;
         self.written >= if is_early { CHECKPOINT_PAGES_OF_SMALL } else { CHECKPOINT_PAGES }
     }
 
@@ -217,14 +218,20 @@ impl Committer {
     }
 
     /// Now and then removes a few rows that are over, so that the file of a long-lived store stays in bounds.
-    fn sweep(&mut self, steps: usize) -> rusqlite::Result<()> {
-        let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-        if self.until_sweep > steps {
-            self.until_sweep -= steps;
+    fn sweep(&mut self, rows: usize) -> rusqlite::Result<()> {
+        let written = u32::try_from(rows).unwrap_or(u32::MAX);
+        if self.until_sweep > written {
+            self.until_sweep -= written;
             return Ok(());
         }
         self.until_sweep = SWEEP;
-        prune::sweep(&self.tx(), SWEEP as usize)
+        let (tx, looks) = (self.tx(), SWEEP as usize);
+        if prune::is_small(&tx)? {
+            return Ok(());
+        }
+        prune::sweep(&tx, looks)?;
+        // A commit may have added more jobs than that.
+        queue::forget(&tx, 2 * looks.max(rows)).map(drop)
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<()> {

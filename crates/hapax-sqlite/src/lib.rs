@@ -26,6 +26,7 @@ mod options;
 mod patience;
 mod place;
 mod prune;
+mod queue;
 mod reader;
 mod row;
 mod schema;

@@ -5,7 +5,7 @@ use hapax_core::StoreErrorKind;
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::Path;
 
-const V1: &str = include_str!("schema/v1.sql");
+const V1: &str = concat!(include_str!("schema/v1.sql"), include_str!("schema/v1_queue.sql"));
 /// `hapx`; the same number stands in the schema.
 const APPLICATION_ID: i32 = 0x6861_7078;
 /// The newest layout that this version reads.

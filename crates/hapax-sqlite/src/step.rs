@@ -47,6 +47,11 @@ pub(crate) trait Step: Send + 'static {
         0
     }
 
+    /// How many rows it is about.
+    fn rows(&self) -> usize {
+        1
+    }
+
     /// Answers without writing, where that can be.
     fn look(&self, tx: &Moment<'_>) -> rusqlite::Result<Option<Self::Answer>> {
         let _ = tx;
@@ -55,6 +60,12 @@ pub(crate) trait Step: Send + 'static {
 
     /// Takes it.
     fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Self::Answer>;
+
+    /// Whether a worker that waits for jobs may find some after it.
+    fn wakes(&self, answer: &Self::Answer) -> bool {
+        let _ = answer;
+        false
+    }
 
     /// What has to be released when nobody is there to hear the answer.
     fn unwanted(&self, answer: &Self::Answer) -> Option<Release> {

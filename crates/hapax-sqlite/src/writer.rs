@@ -10,6 +10,7 @@ use crate::{
     connect::Place,
     error::Failure,
     patience::{Patience, real_time},
+    queue::Bell,
     step::{Release, Step},
     unit::{Call, Home, Unit},
 };
@@ -25,6 +26,8 @@ use std::{
 };
 use tokio::runtime::Handle;
 
+/// A step about more rows is not taken on the thread of its caller.
+const INLINE_ROWS: usize = 8;
 /// A caller that comes back so soon spares itself the start of a thread.
 const LINGER: Duration = Duration::from_micros(60);
 
@@ -35,6 +38,7 @@ pub(crate) struct Writer {
     state: Mutex<State>,
     commits: Arc<AtomicU64>,
     inline: bool,
+    bell: Bell,
 }
 
 #[derive(Default)]
@@ -92,9 +96,9 @@ impl fmt::Debug for Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(place: Place, committer: Committer, inline: bool) -> Self {
+    pub(crate) fn new(place: Place, committer: Committer, inline: bool, bell: Bell) -> Self {
         let commits = committer.commits();
-        Self { place, committer: Mutex::new(committer), state: Mutex::default(), commits, inline }
+        Self { place, committer: Mutex::new(committer), state: Mutex::default(), commits, inline, bell }
     }
 
     /// How many transactions with changes it has committed.
@@ -110,15 +114,27 @@ impl Writer {
         }
     }
 
+    /// As [`one`](Self::one), for a step that is the store's own.
+    pub(crate) async fn owned<S: Step>(self: &Arc<Self>, step: S) -> StoreResult<S::Answer> {
+        match self.here(&step)? {
+            Some(answer) => Ok(answer),
+            None => self.queue(step).await,
+        }
+    }
+
     /// Takes one step by way of the queue.
     pub(crate) async fn queued<S: Step + Clone>(self: &Arc<Self>, step: &S) -> StoreResult<S::Answer> {
-        let mut answers = self.many(vec![step.clone()]).await;
+        self.queue(step.clone()).await
+    }
+
+    async fn queue<S: Step>(self: &Arc<Self>, step: S) -> StoreResult<S::Answer> {
+        let mut answers = self.many(vec![step]).await;
         answers.pop().unwrap_or_else(|| Err(Failure::gone().error(S::OP)))
     }
 
     /// Takes one step on this thread. `None`: it has to be queued.
     pub(crate) fn here<S: Step>(self: &Arc<Self>, step: &S) -> StoreResult<Option<S::Answer>> {
-        if !self.inline {
+        if !self.inline || step.rows() > INLINE_ROWS {
             return Ok(None);
         }
         let runtime = Handle::try_current().map_err(|_| Failure::no_runtime().error(S::OP))?;
@@ -130,7 +146,12 @@ impl Writer {
         // Others may have come meanwhile, and a checkpoint waits for the disk: work for another thread.
         Self::start(if tidy { Some(turn) } else { turn.finish() }, &runtime);
         match run {
-            Run::Done(answer) => answer.map(Some),
+            Run::Done(answer) => {
+                if answer.as_ref().is_ok_and(|answer| step.wakes(answer)) {
+                    self.bell.ring();
+                }
+                answer.map(Some)
+            }
             Run::Busy => Ok(None),
         }
     }
@@ -276,10 +297,12 @@ impl Writer {
         let run = batch.fill(self, committer);
         match run {
             Ok(()) if batch.steps() == 0 => committer.roll_back(),
-            Ok(()) => match committer.commit(batch.steps(), batch.bytes()) {
+            Ok(()) => match committer.commit(batch.load()) {
                 Ok(()) => {
                     *alone = alone.saturating_sub(batch.steps());
-                    batch.keep();
+                    if batch.keep() {
+                        self.bell.ring();
+                    }
                 }
                 Err(failure) if failure.is_maybe_applied() => batch.doubt(&failure),
                 Err(failure) => *alone = batch.undo(&failure, *alone),

@@ -5,7 +5,7 @@ use hapax_core::{
     Backend, BackendUrl, BoxFuture, InvalidKey, ManualClock, Namespace, Registry, StoreError, SystemClock,
     memory, registry::ConnectOptions,
 };
-use hapax_engine::{Closed, Idempotency, Keeper};
+use hapax_engine::{Closed, Idempotency, Keeper, queue::Queue};
 use std::{sync::Arc, time::Duration};
 
 /// The scope of keys whose receipts commit with the caller's own rows, whatever the database.
@@ -110,6 +110,7 @@ pub enum ConnectError {
 pub struct Hapax {
     backend: Backend,
     keeper: Keeper,
+    queue: Queue,
     namespace: Result<Namespace, InvalidKey>,
 }
 
@@ -125,8 +126,8 @@ impl Hapax {
     }
 
     fn on(backend: Backend, namespace: Result<Namespace, InvalidKey>, timeout: Duration) -> Self {
-        let keeper = Keeper::of(&backend, timeout);
-        Self { backend, keeper, namespace }
+        let (keeper, queue) = (Keeper::of(&backend, timeout), Queue::of(&backend, timeout));
+        Self { backend, keeper, queue, namespace }
     }
 
     /// The same store under another namespace. A name that cannot be used is reported by the first call.
@@ -138,6 +139,11 @@ impl Hapax {
     /// Runs effects once per key; `scope` says what the keys are for.
     pub fn idempotency(&self, scope: &str) -> Idempotency {
         Idempotency::on(self.keeper.clone(), self.namespace.clone(), scope)
+    }
+
+    /// Durable jobs. Where the store has no queues, calls answer `store.unsupported`.
+    pub fn queue(&self) -> Queue {
+        self.queue.with_namespace(self.namespace.clone())
     }
 
     /// What holds the keys of this process: for layers.

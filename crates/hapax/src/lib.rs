@@ -29,6 +29,7 @@
 //! | `postgres` | | PostgreSQL, `postgres://HOST/DATABASE`; receipts that commit with your own rows |
 //! | `mongodb` | | MongoDB, `mongodb://HOST/DATABASE` |
 //! | `mail` | yes | [`mail`]: messages, receipts, transports, the idempotent decorator |
+//! | `service` | yes | [`service`]: parts of a program that start lazily and once, and stop in order |
 //! | `full` | | all of them |
 
 mod connect;
@@ -51,6 +52,7 @@ pub use hapax_engine::{
     Answer, Claim, Claimed, Class, Classified, Classify, Closed, Codec, Detailed, EffectError, EffectExt,
     Idempotency, IdempotencyError, Json, Judged, KeyState, Lease, Loss, Replay, Resolve, Run, RunMany,
     Verdict,
+    queue::{Added, Backoff, Job, JobError, JobOptions, OnError, Queue, QueueDef, QueueError, Ran, Worker},
 };
 
 /// For authors of stores and of layers.
@@ -63,10 +65,25 @@ pub mod protocol {
     pub use hapax_engine::protocol::*;
 }
 
+/// Durable jobs: what a [`Queue`] is made of, and the store's own vocabulary.
+pub mod queue {
+    pub use hapax_core::queue::{
+        Counts, DeadReason, Due, Group, JobInfo, JobState, Limits, OnConflict, Priority, QueueName, QueueStats,
+        QueueStore, Uid,
+    };
+    pub use hapax_engine::queue::*;
+}
+
 /// Mail that is sent once.
 #[cfg(feature = "mail")]
 pub mod mail {
     pub use hapax_mail::*;
+}
+
+/// Services that start lazily and once, and stop in order.
+#[cfg(feature = "service")]
+pub mod service {
+    pub use hapax_service::*;
 }
 
 /// The Redis store and its options.
@@ -88,9 +105,11 @@ pub mod testing {
 
 /// Every stable code of this build, in order.
 pub fn codes() -> Vec<CodeInfo> {
-    let mut codes = [hapax_core::error::STORE_CODES, hapax_engine::CODES].concat();
+    let mut codes = [hapax_core::error::STORE_CODES, hapax_engine::CODES, hapax_engine::queue::CODES].concat();
     #[cfg(feature = "mail")]
     codes.extend_from_slice(hapax_mail::CODES);
+    #[cfg(feature = "service")]
+    codes.extend_from_slice(hapax_service::CODES);
     codes.sort_by_key(|info| info.code);
     codes
 }

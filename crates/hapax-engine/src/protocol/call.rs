@@ -27,7 +27,7 @@ impl Silence {
 }
 
 /// The answer to one step.
-pub(super) async fn one<T>(
+pub(crate) async fn one<T>(
     limit: Duration,
     op: &'static str,
     step: impl Future<Output = StoreResult<T>>,
@@ -51,8 +51,13 @@ pub(super) async fn many<T>(
     answers
 }
 
+/// A store that answered less than it was asked.
+pub(crate) fn missing(op: &'static str) -> StoreError {
+    Silence::Missing.error(op)
+}
+
 /// The instant `by` from now. A duration that has no end ends in some decades: nothing overflows.
-pub(super) fn from_now(by: Duration) -> Instant {
+pub(crate) fn from_now(by: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(by).unwrap_or(now + Duration::from_hours(24 * 365 * 30))
 }

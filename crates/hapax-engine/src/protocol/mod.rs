@@ -6,12 +6,12 @@
 //! it had. What the store refuses at that point is retried on the keeper's own thread; [`Keeper::close`] waits for it.
 
 mod background;
-mod call;
+pub(crate) mod call;
 mod keeper;
 mod lease;
 mod renewer;
 mod reservation;
-mod runner;
+pub(crate) mod runner;
 mod terms;
 mod unreadable;
 mod waiters;

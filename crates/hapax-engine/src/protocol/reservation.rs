@@ -177,6 +177,28 @@ impl Reservation {
         kept
     }
 
+    /// Ends it in a step of the caller's own, which carries out the completion given: [`ended_by`](Self::ended_by) says
+    /// what came of it. Dropped before, the completion is carried out in the background.
+    pub(crate) fn ending(mut self, kind: Kind, receipt: Receipt) -> (Self, Complete) {
+        let complete = self.ended(kind, receipt);
+        (self, complete)
+    }
+
+    /// What became of the completion of [`ending`](Self::ending).
+    pub(crate) fn ended_by(self, answer: StoreResult<Completed>) -> Kept {
+        let name = self.name.clone();
+        let kept = self.completed(answer);
+        warn_not_stored(std::iter::once((&name, &kept)));
+        kept
+    }
+
+    /// Carries out the completion of [`ending`](Self::ending) by itself.
+    pub(crate) async fn end_now(self, complete: Complete) -> Kept {
+        let limit = self.keeper.call_limit(&self.terms);
+        let answer = call::one(limit, "complete", self.keeper.inner.store().complete(&complete)).await;
+        self.ended_by(answer)
+    }
+
     /// Keeps a success by a step that the caller takes, as a part of a transaction. Renewal stops before: it would wait for
     /// that transaction. What does not end as `Stored` frees the key, where it is still held.
     pub(crate) async fn complete_by<F>(mut self, receipt: Receipt, step: F) -> Result<(), IdempotencyError>

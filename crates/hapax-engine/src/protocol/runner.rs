@@ -14,18 +14,18 @@ use tokio::{
 type Work = BoxFuture<'static, ()>;
 
 #[derive(Debug)]
-pub(super) struct Runner {
+pub(crate) struct Runner {
     as_tasks: bool,
     thread: Mutex<Option<UnboundedSender<Work>>>,
 }
 
 impl Runner {
-    pub(super) fn new(as_tasks: bool) -> Self {
+    pub(crate) fn new(as_tasks: bool) -> Self {
         Self { as_tasks, thread: Mutex::default() }
     }
 
     /// Runs `work` to its end, unless the process ends before.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         if self.as_tasks
             && let Ok(handle) = Handle::try_current()
         {

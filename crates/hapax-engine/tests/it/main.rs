@@ -7,6 +7,7 @@ mod drops;
 mod faults;
 mod found;
 mod outcomes;
+mod queue;
 mod renewal;
 mod resolver;
 mod runtimes;

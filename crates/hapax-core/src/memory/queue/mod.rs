@@ -64,10 +64,12 @@ impl MemoryQueues {
         let (mut state, now) = self.state();
         let book = state.books.entry(queue.clone()).or_insert_with(Book::new);
         book.promote(now.wall);
-        let answer = step(book, &now);
-        drop(state);
+        step(book, &now)
+    }
+
+    /// Whoever waits looks again. Not after each step: idle workers would wake each other for ever.
+    fn wake(&self) {
         self.changed.notify_waiters();
-        answer
     }
 
     /// A step on a queue that is there.
@@ -77,8 +79,6 @@ impl MemoryQueues {
             book.promote(now.wall);
             step(book, &now)
         });
-        drop(state);
-        self.changed.notify_waiters();
         answer.unwrap_or_default()
     }
 
@@ -107,7 +107,9 @@ fn internal(op: &'static str) -> StoreError {
 #[async_trait]
 impl QueueStore for MemoryQueues {
     async fn add(&self, queue: &QueueId, jobs: &[NewJob]) -> StoreResult<Vec<Added>> {
-        Ok(self.with(queue, |book, now| jobs.iter().map(|job| book.add(job, now)).collect()))
+        let answers = self.with(queue, |book, now| jobs.iter().map(|job| book.add(job, now)).collect());
+        self.wake();
+        Ok(answers)
     }
 
     async fn subscribe(&self, queue: &QueueId, group: &Group) -> StoreResult<Subscribed> {
@@ -129,16 +131,30 @@ impl QueueStore for MemoryQueues {
             });
         }
         let (ended, mut answer) = self.with(&req.queue, |book, now| book.step(req, now));
+        if !req.finishes.is_empty() {
+            // A place is free, or another job is due.
+            self.wake();
+        }
         answer.finished = ended.into_iter().zip(keys).map(|(job, key)| Finished { job, key }).collect();
         Ok(answer)
     }
 
     async fn beat(&self, req: &Beat) -> StoreResult<Beaten> {
-        Ok(self.with(&req.queue, |book, now| book.beat(req, now)))
+        let beaten = self.on(&req.queue, |book, now| Some(book.beat(req, now)));
+        if beaten.as_ref().is_some_and(|beaten| beaten.freed > 0) {
+            self.wake();
+        }
+        Ok(beaten.unwrap_or_else(|| Beaten {
+            lost: req.held.iter().map(|(uid, _)| *uid).collect(),
+            now: self.clock.now(),
+            ..Beaten::default()
+        }))
     }
 
     async fn give_back(&self, req: &GiveBack) -> StoreResult<Vec<Write>> {
-        Ok(self.with(&req.queue, |book, now| book.give_back(req, now)))
+        let given = self.on(&req.queue, |book, now| Some(book.give_back(req, now)));
+        self.wake();
+        Ok(given.unwrap_or_else(|| vec![Write::Fenced; req.jobs.len()]))
     }
 
     async fn wait(&self, req: &Wait) -> StoreResult<()> {
@@ -190,11 +206,13 @@ impl QueueStore for MemoryQueues {
     }
 
     async fn reschedule(&self, queue: &QueueId, job: &JobRef, due: Due) -> StoreResult<u64> {
-        Ok(self.on(queue, |book, now| book.reschedule(job, due, now)))
+        let moved = self.on(queue, |book, now| book.reschedule(job, due, now));
+        self.wake();
+        Ok(moved)
     }
 
     async fn pause(&self, queue: &QueueId, group: Option<&Group>, paused: bool) -> StoreResult<u64> {
-        Ok(self.on(queue, |book, _| {
+        let groups = self.on(queue, |book, _| {
             let meant = book.meant(group);
             for at in &meant {
                 if let Some(sub) = book.subs.get_mut(*at) {
@@ -202,7 +220,9 @@ impl QueueStore for MemoryQueues {
                 }
             }
             u64::try_from(meant.len()).unwrap_or(u64::MAX)
-        }))
+        });
+        self.wake();
+        Ok(groups)
     }
 
     async fn redrive(&self, req: &Redrive) -> StoreResult<Vec<Redriven>> {
@@ -210,6 +230,7 @@ impl QueueStore for MemoryQueues {
             let [at] = book.meant(req.group.as_ref())[..] else { return Vec::new() };
             req.uids.iter().map(|uid| book.redrive(at, uid, req.force, now.wall)).collect()
         });
+        self.wake();
         Ok(if answers.is_empty() { vec![Redriven::NotDead; req.uids.len()] } else { answers })
     }
 
@@ -249,6 +270,7 @@ impl QueueStore for MemoryQueues {
 
     async fn set_limits(&self, queue: &QueueId, limits: &Limits) -> StoreResult<()> {
         self.with(queue, |book, _| book.limits = *limits);
+        self.wake();
         Ok(())
     }
 

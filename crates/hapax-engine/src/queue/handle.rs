@@ -1,0 +1,242 @@
+//! The handle: a store's queues, as this process sees them.
+
+use super::{
+    Job, JobError, JobOptions, QueueDef, QueueError, WorkerBuilder,
+    add::{Add, AddMany, encode_bytes},
+    raw::Handler,
+    typed::Typed,
+};
+use crate::protocol::{call, runner::Runner};
+use bytes::Bytes;
+use hapax_core::{
+    Backend, Clock, InvalidKey, Namespace, StoreError, StoreErrorKind, StoreResult, SystemClock,
+    queue::{
+        Group, JobState, ListJobs, MOST, QueueId, QueueName, QueueStats, QueueStore, Redrive, Redriven, Uid,
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{
+    marker::PhantomData,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// The queues of one store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    inner: Arc<Inner>,
+    namespace: Result<Namespace, InvalidKey>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Option<Arc<dyn QueueStore>>,
+    backend: &'static str,
+    clock: Arc<dyn Clock>,
+    timeout: Duration,
+    runner: Arc<Runner>,
+    producer: OnceLock<[u8; 10]>,
+    count: AtomicU64,
+}
+
+impl Queue {
+    /// Over a store of your own, on the machine's clock.
+    pub fn new(store: Arc<dyn QueueStore>) -> Self {
+        Self::with(Some(store), "hapax", Arc::new(SystemClock), Duration::from_secs(5))
+    }
+
+    /// Over the queues of a backend, on its clock. Where it has none, calls answer `store.unsupported`.
+    pub fn of(backend: &Backend, timeout: Duration) -> Self {
+        Self::with(backend.queue.clone(), backend.name, Arc::clone(&backend.clock), timeout)
+    }
+
+    fn with(
+        store: Option<Arc<dyn QueueStore>>,
+        backend: &'static str,
+        clock: Arc<dyn Clock>,
+        timeout: Duration,
+    ) -> Self {
+        let runner = Arc::new(Runner::new(clock.is_manual()));
+        let (producer, count) = (OnceLock::new(), AtomicU64::new(0));
+        let inner = Arc::new(Inner { store, backend, clock, timeout, runner, producer, count });
+        Self { inner, namespace: Ok(Namespace::default()) }
+    }
+
+    /// The queues of another namespace. A name that cannot be used is reported by the first call.
+    #[must_use]
+    pub fn with_namespace(&self, namespace: Result<Namespace, InvalidKey>) -> Self {
+        Self { namespace, ..self.clone() }
+    }
+
+    /// A queue of jobs as bytes.
+    ///
+    /// # Errors
+    /// `queue.invalid`: the name cannot be used.
+    pub fn raw(&self, name: &str) -> Result<RawQueue, QueueError> {
+        let invalid = |error: &dyn std::fmt::Display| QueueError::invalid(error.to_string());
+        let namespace = self.namespace.as_ref().map_err(|error| invalid(error))?;
+        let name = QueueName::new(name).map_err(|error| invalid(&error))?;
+        Ok(RawQueue { queue: self.clone(), id: QueueId::new(namespace, &name) })
+    }
+
+    /// A worker of `def`: `handler` gets its own clone of `state`, and the job. A handler may not capture: what it needs is
+    /// `state`.
+    pub fn worker<S, T, F, Fut, R>(&self, def: &'static QueueDef<T>, state: S, handler: F) -> WorkerBuilder
+    where
+        S: Clone + Send + Sync + 'static,
+        T: DeserializeOwned + Serialize + Send + Sync + 'static,
+        F: Fn(S, Job<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, JobError>> + Send + 'static,
+        R: Serialize + Send + 'static,
+    {
+        let typed = Typed { def, state, handler, result: PhantomData };
+        WorkerBuilder::new(self.raw(def.name()), Arc::new(typed))
+    }
+
+    /// The figures of a queue: one line for each group.
+    pub async fn stats<T>(&self, def: &'static QueueDef<T>) -> Result<Vec<QueueStats>, QueueError> {
+        let raw = self.raw(def.name())?;
+        raw.call("read figures", self.store()?.stats(&raw.id.namespace, Some(&raw.id.name))).await
+    }
+
+    /// Holds back the jobs of a queue, in all groups; what runs goes on.
+    pub async fn pause<T>(&self, def: &'static QueueDef<T>) -> Result<(), QueueError> {
+        let raw = self.raw(def.name())?;
+        raw.call("pause a queue", self.store()?.pause(&raw.id, None, true)).await.map(drop)
+    }
+
+    /// Ends a pause.
+    pub async fn resume<T>(&self, def: &'static QueueDef<T>) -> Result<(), QueueError> {
+        let raw = self.raw(def.name())?;
+        raw.call("resume a queue", self.store()?.pause(&raw.id, None, false)).await.map(drop)
+    }
+
+    /// The dead letters of a queue.
+    pub fn dead_letters<T>(&self, def: &'static QueueDef<T>) -> DeadLetters {
+        DeadLetters { queue: self.raw(def.name()), group: None }
+    }
+
+    /// The store itself, for layers and tools.
+    ///
+    /// # Errors
+    /// `store.unsupported` where the backend has no queues.
+    pub fn store(&self) -> Result<&Arc<dyn QueueStore>, QueueError> {
+        self.inner.store.as_ref().ok_or_else(|| {
+            let (kind, backend) = (StoreErrorKind::Unsupported, self.inner.backend);
+            QueueError::store_failed(StoreError::new(kind, backend, "use a queue", "it has no queues"))
+        })
+    }
+
+    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.inner.timeout
+    }
+
+    pub(super) fn runner(&self) -> &Arc<Runner> {
+        &self.inner.runner
+    }
+
+    /// The id of a new job.
+    pub(super) fn uid(&self) -> Result<Uid, QueueError> {
+        let producer = match self.inner.producer.get() {
+            Some(producer) => *producer,
+            None => {
+                let drawn = Uid::producer().map_err(QueueError::store_failed)?;
+                *self.inner.producer.get_or_init(|| drawn)
+            }
+        };
+        Ok(Uid::new(producer, self.inner.count.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+/// A queue of jobs as bytes, for layers and tools.
+#[derive(Clone, Debug)]
+pub struct RawQueue {
+    pub(super) queue: Queue,
+    pub(super) id: QueueId,
+}
+
+impl RawQueue {
+    /// Its full name.
+    pub fn id(&self) -> &QueueId {
+        &self.id
+    }
+
+    /// Adds a job. JSON is compared as JSON, anything else byte by byte.
+    pub fn add(&self, payload: impl Into<Bytes>) -> Add {
+        Add::new(Ok(self.clone()), encode_bytes(payload.into()))
+    }
+
+    /// Adds jobs, up to 256 in a round trip.
+    pub fn add_many(&self, jobs: impl IntoIterator<Item = (Bytes, JobOptions)>) -> AddMany {
+        let encoded = jobs.into_iter().map(|(payload, options)| (encode_bytes(payload), options));
+        AddMany::new(Ok(self.clone()), encoded.collect())
+    }
+
+    /// A worker that hands bytes to `handler`.
+    pub fn worker(&self, handler: impl Handler) -> WorkerBuilder {
+        WorkerBuilder::new(Ok(self.clone()), Arc::new(handler))
+    }
+
+    pub(super) async fn call<T>(
+        &self,
+        op: &'static str,
+        step: impl Future<Output = StoreResult<T>>,
+    ) -> Result<T, QueueError> {
+        call::one(self.queue.timeout(), op, step).await.map_err(QueueError::store_failed)
+    }
+}
+
+/// The dead letters of a queue.
+#[must_use = "nothing is done until a method is awaited"]
+#[derive(Debug)]
+pub struct DeadLetters {
+    queue: Result<RawQueue, QueueError>,
+    group: Option<Group>,
+}
+
+impl DeadLetters {
+    /// Of one group only. With several groups that is needed to redrive.
+    pub fn group(mut self, group: Group) -> Self {
+        self.group = Some(group);
+        self
+    }
+
+    /// Takes all dead letters back into the queue, their counters at zero; answers how many. Those that have been
+    /// redriven ten times already, and those whose job id another job has, stay.
+    pub async fn redrive_all(self) -> Result<u64, QueueError> {
+        let raw = self.queue?;
+        let store = raw.queue.store()?;
+        // All ids first: a page that is redriven would move the ones behind it.
+        let (mut after, mut uids) = (None, Vec::new());
+        loop {
+            let req = ListJobs {
+                queue: raw.id.clone(),
+                group: self.group.clone(),
+                state: JobState::Dead,
+                after,
+                limit: MOST,
+            };
+            let page = raw.call("list dead letters", store.list(&req)).await?;
+            uids.extend(page.jobs.iter().map(|job| job.uid));
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        let mut redriven = 0;
+        for uids in uids.chunks(MOST).map(<[_]>::to_vec) {
+            let req = Redrive { queue: raw.id.clone(), group: self.group.clone(), uids, force: false };
+            let answers = raw.call("redrive dead letters", store.redrive(&req)).await?;
+            let ready = answers.iter().filter(|answer| **answer == Redriven::Ready).count();
+            redriven += u64::try_from(ready).unwrap_or_default();
+        }
+        Ok(redriven)
+    }
+}

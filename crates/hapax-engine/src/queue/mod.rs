@@ -1,0 +1,37 @@
+//! Durable jobs.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `def`, `settings` | a queue as a program names it, and what a job carries |
+//! | `handle`, `add` | the handle: adds jobs, looks at queues |
+//! | `job`, `typed` | a job as a handler sees it, and how a handler ends it |
+//! | `idempotent` | a handler that runs once per job key |
+//! | `worker` | takes jobs, runs handlers, ends jobs |
+//! | [`raw`] | jobs as bytes, for layers |
+//!
+//! A job runs at least once. Between the end of a handler and the store's word that the job is done, a crash lets it run
+//! again; [`WorkerBuilder::idempotent`] makes its key and the job end together.
+
+mod add;
+mod def;
+mod error;
+mod handle;
+mod idempotent;
+mod job;
+pub mod raw;
+mod settings;
+mod typed;
+mod worker;
+
+pub use self::{
+    add::{Add, AddMany, Added},
+    def::QueueDef,
+    error::{CODES, QueueError},
+    handle::{DeadLetters, Queue, RawQueue},
+    idempotent::OnError,
+    job::{Job, JobError},
+    raw::{Control, Halt},
+    settings::{Backoff, JobOptions, Settings},
+    worker::{Ran, Worker, WorkerBuilder},
+};
+pub(crate) use idempotent::Once;

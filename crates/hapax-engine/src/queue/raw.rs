@@ -1,0 +1,150 @@
+//! Jobs as bytes, for layers that run something other than a typed handler: the command runs programs.
+
+use super::Settings;
+use hapax_core::{
+    Key, async_trait,
+    idempotency::Receipt,
+    queue::{DeadReason, Group, QueueName, Taken},
+};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+use tokio_util::sync::CancellationToken;
+
+/// A job in the hands of a worker, undecoded.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RawJob {
+    /// What the store handed out.
+    pub taken: Taken,
+    /// What the job carries beside its payload.
+    pub settings: Settings,
+    /// Its queue.
+    pub queue: QueueName,
+    /// The worker's group.
+    pub group: Group,
+    /// Whether it should go on.
+    pub control: Control,
+}
+
+impl RawJob {
+    /// The job id, or else the id that hapax gave: the same at every delivery.
+    pub fn key(&self) -> Key {
+        let uid = || Key::new(&self.taken.uid.to_string());
+        let key = self.taken.job_id.clone().map_or_else(uid, Ok);
+        key.unwrap_or_else(|_| unreachable!("32 hex digits are a key"))
+    }
+
+    /// Which attempt this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.taken.counts.attempts.saturating_add(1)
+    }
+
+    /// Whether a failure of this attempt is the last.
+    pub fn is_last_attempt(&self) -> bool {
+        self.attempt() >= self.settings.max_attempts
+    }
+}
+
+/// Why a job should not go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Halt {
+    /// Somebody cancelled it.
+    Cancelled,
+    /// It is not this worker's any more: another may run it.
+    Lost,
+    /// The worker stops, and has waited as long as it may.
+    Stopping,
+}
+
+/// Tells a handler whether to go on.
+#[derive(Clone, Debug, Default)]
+pub struct Control {
+    token: CancellationToken,
+    why: Arc<OnceLock<Halt>>,
+}
+
+impl Control {
+    /// Resolves when the job should not go on.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost by dropping it.
+    pub async fn halted(&self) -> Halt {
+        self.token.cancelled().await;
+        self.halt().unwrap_or(Halt::Stopping)
+    }
+
+    /// Why the job should not go on, if so.
+    pub fn halt(&self) -> Option<Halt> {
+        self.why.get().copied()
+    }
+
+    /// For what takes a token.
+    pub fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    /// Says so; the first reason stays.
+    pub(super) fn stop(&self, why: Halt) {
+        self.why.get_or_init(|| why);
+        self.token.cancel();
+    }
+}
+
+/// How a job ended, before the worker has judged what that means for it.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It is done.
+    Done {
+        /// Its result: kept where the job, or an idempotent worker, asks for it.
+        result: Option<Receipt>,
+    },
+    /// There is nothing to do: it ends well.
+    Discard {
+        /// Why, for the log.
+        reason: String,
+    },
+    /// It failed.
+    Retry {
+        /// Why, for people.
+        error: String,
+        /// When to try again; by its backoff otherwise.
+        after: Option<Duration>,
+        /// Whether the handler knows that there was no effect. Otherwise [`OnError`](super::OnError) says what it means.
+        certain: bool,
+    },
+    /// Not now; this is no attempt.
+    Snooze {
+        /// For how long; at least a second.
+        by: Duration,
+    },
+    /// It failed for good.
+    Dead {
+        /// Why.
+        reason: DeadReason,
+        /// For people.
+        error: String,
+    },
+    /// Its effect may have happened: the key is kept, and the job goes to the dead letters.
+    Unknown {
+        /// Why, for people.
+        error: String,
+    },
+    /// It panicked or took too long: a failure, and for an idempotent worker an unknown outcome.
+    Broken {
+        /// Why, for people.
+        error: String,
+    },
+}
+
+/// Runs jobs as bytes.
+#[async_trait]
+pub trait Handler: Send + Sync + 'static {
+    /// Runs one.
+    ///
+    /// # Cancel safety
+    /// It may be dropped when the worker ends after its drain time: the job then runs again.
+    async fn handle(&self, job: RawJob) -> Outcome;
+}

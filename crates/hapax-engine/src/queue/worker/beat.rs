@@ -1,0 +1,79 @@
+//! The heartbeat: it renews every job of a worker in one call a tick, on the queue's own thread, so that a handler that
+//! blocks its thread, or a runtime that has ended, costs no lease.
+
+use super::run::Core;
+use crate::{protocol::call, queue::raw::Halt};
+use hapax_core::{BootTime, Timestamp, queue::Beat};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+/// A clock that a test moves wakes nobody.
+const MANUAL_PAUSE: Duration = Duration::from_millis(5);
+
+/// What is known from beat to beat.
+struct Pulse {
+    next: BootTime,
+    /// The store's clock as the last beat was answered.
+    since: Option<Timestamp>,
+    /// Beats since an answer was in doubt: the second one has freed what came in it.
+    sure: u8,
+}
+
+pub(super) async fn keep(core: Weak<Core>) {
+    let Some(mut pulse) = core.upgrade().map(|core| Pulse { next: core.clock.boot(), since: None, sure: 0 })
+    else {
+        return;
+    };
+    while let Some(this) = core.upgrade() {
+        let now = this.clock.boot();
+        if now >= pulse.next && this.held.needs_beat() {
+            beat(&this, &mut pulse).await;
+        } else if now >= pulse.next {
+            // An idle worker says nothing; what the store showed long ago is not the last answer any more.
+            (pulse.next, pulse.since, pulse.sure) = (now.after(this.tick()), None, 0);
+        }
+        for uid in this.held.overdue(this.clock.boot().after(this.margin())) {
+            tracing::warn!(job = %uid, code = "queue.lease_lost", "a job could not be renewed in time");
+            this.held.halt(&uid, Halt::Lost);
+        }
+        let pause = pulse.next.since(this.clock.boot()).clamp(Duration::from_millis(1), this.again());
+        let pause = if this.clock.is_manual() { pause.min(MANUAL_PAUSE) } else { pause };
+        drop(this);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn beat(core: &Arc<Core>, pulse: &mut Pulse) {
+    let asked = core.clock.boot();
+    let req = Beat {
+        queue: core.queue.clone(),
+        group: core.group.clone(),
+        consumer: core.consumer.clone(),
+        held: core.held.list(),
+        lease: core.lease,
+        since: pulse.since,
+    };
+    match call::one(core.call_limit(), "renew jobs", core.store.beat(&req)).await {
+        Ok(beaten) => {
+            core.held.renew(&req.held, asked.after(core.lease.get()));
+            for uid in &beaten.lost {
+                tracing::warn!(job = %uid, code = "queue.lease_lost", "a job is another worker's by now");
+                core.held.halt(uid, Halt::Lost);
+            }
+            for uid in &beaten.cancelled {
+                core.held.halt(uid, Halt::Cancelled);
+            }
+            pulse.sure = pulse.sure.saturating_add(1);
+            if pulse.sure > 2 {
+                core.held.doubt(false);
+            }
+            (pulse.next, pulse.since) = (asked.after(core.tick()), Some(beaten.now));
+        }
+        Err(error) => {
+            tracing::debug!(queue = %core.queue.name, %error, "jobs could not be renewed yet");
+            (pulse.next, pulse.sure) = (core.clock.boot().after(core.again()), 0);
+        }
+    }
+}

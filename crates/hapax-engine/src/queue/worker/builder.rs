@@ -1,0 +1,202 @@
+//! A worker that has not been started.
+
+use super::{
+    beat,
+    handle::{Ran, Worker},
+    run::{Core, Mode},
+};
+use crate::{
+    Idempotency,
+    queue::{
+        QueueError, RawQueue,
+        idempotent::{OnError, Once},
+        raw::Handler,
+    },
+};
+use hapax_core::{
+    Span,
+    queue::{Consumer, Group, MOST},
+};
+use std::{fmt, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// What a worker does unless it is told otherwise.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    pub(super) group: Option<String>,
+    pub(super) consumer: Option<String>,
+    pub(super) concurrency: usize,
+    pub(super) lease: Duration,
+    pub(super) max_losses: u32,
+    pub(super) max_runtime: Option<Duration>,
+    pub(super) max_snooze: Duration,
+    pub(super) drain: Duration,
+    pub(super) block: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            group: None,
+            consumer: None,
+            concurrency: 1,
+            lease: Duration::from_secs(30),
+            max_losses: 3,
+            max_runtime: None,
+            max_snooze: Duration::from_hours(24),
+            drain: Duration::from_secs(30),
+            block: Duration::from_secs(8),
+        }
+    }
+}
+
+/// A worker that has not been started.
+#[must_use = "a worker does nothing until it is started"]
+pub struct WorkerBuilder {
+    queue: Result<RawQueue, QueueError>,
+    handler: Arc<dyn Handler>,
+    once: Option<Once>,
+    options: Options,
+}
+
+impl fmt::Debug for WorkerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerBuilder").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl WorkerBuilder {
+    pub(in crate::queue) fn new(queue: Result<RawQueue, QueueError>, handler: Arc<dyn Handler>) -> Self {
+        Self { queue, handler, once: None, options: Options::default() }
+    }
+
+    /// Runs the handler once per [job key](crate::queue::Job::key), in scope `job:QUEUE:GROUP`; the result is kept, and key
+    /// and job end in one step where one store holds both. `on_error` says what an error means that does not say so
+    /// itself.
+    pub fn idempotent<C: Clone + Send + Sync + 'static>(
+        mut self,
+        idem: &Idempotency<C>,
+        on_error: OnError,
+    ) -> Self {
+        self.once = Some(idem.for_jobs(on_error));
+        self
+    }
+
+    /// Workers of one group share the jobs (`main`).
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.options.group = Some(group.into());
+        self
+    }
+
+    /// A name for this worker in lists. A random part is added at each start.
+    pub fn consumer(mut self, name: impl Into<String>) -> Self {
+        self.options.consumer = Some(name.into());
+        self
+    }
+
+    /// How many handlers run at once (1).
+    pub fn concurrency(mut self, n: usize) -> Self {
+        self.options.concurrency = n;
+        self
+    }
+
+    /// How long a job stays with a worker that does not renew it (30 s). Workers renew at a third of it, on a thread of
+    /// their own: a handler that blocks keeps its job.
+    pub fn claim_idle(mut self, lease: Duration) -> Self {
+        self.options.lease = lease;
+        self
+    }
+
+    /// How often a job may lose its worker (3) before it is dead.
+    pub fn max_losses(mut self, n: u32) -> Self {
+        self.options.max_losses = n;
+        self
+    }
+
+    /// How long a handler may take, unless its job says less; what takes longer has failed.
+    pub fn max_runtime(mut self, limit: Duration) -> Self {
+        self.options.max_runtime = Some(limit);
+        self
+    }
+
+    /// How long a job may be put off (24 h) before it is dead.
+    pub fn max_snooze(mut self, limit: Duration) -> Self {
+        self.options.max_snooze = limit;
+        self
+    }
+
+    /// How long a stop waits for handlers (30 s) before it gives their jobs back.
+    pub fn drain(mut self, limit: Duration) -> Self {
+        self.options.drain = limit;
+        self
+    }
+
+    /// How long an idle worker waits before it asks again (8 s). New jobs wake it before.
+    pub fn block(mut self, limit: Duration) -> Self {
+        self.options.block = limit;
+        self
+    }
+
+    /// Subscribes and starts.
+    ///
+    /// # Errors
+    /// `queue.invalid`, and `queue.store_failed` while the group is made known. Later errors of the store are waited out.
+    pub async fn start(self) -> Result<Worker, QueueError> {
+        self.begin(Mode::Always).await
+    }
+
+    /// Takes one job, if there is one, and ends it.
+    pub async fn run_once(mut self) -> Result<Ran, QueueError> {
+        self.options.concurrency = 1;
+        Ok(self.begin(Mode::Once).await?.ended().await)
+    }
+
+    /// Works until nothing is ready or running. Jobs that are delayed stay, unless the clock is one that a test moves: their
+    /// delays then pass at once.
+    pub async fn until_empty(self) -> Result<Ran, QueueError> {
+        Ok(self.begin(Mode::UntilEmpty).await?.ended().await)
+    }
+
+    /// The same as a worker that can be stopped before.
+    pub async fn start_until_empty(self) -> Result<Worker, QueueError> {
+        self.begin(Mode::UntilEmpty).await
+    }
+
+    async fn begin(self, mode: Mode) -> Result<Worker, QueueError> {
+        let queue = self.queue?;
+        let options = self.options;
+        let invalid = |error: &dyn fmt::Display| QueueError::invalid(error.to_string());
+        let lease = Span::new(options.lease).map_err(|error| invalid(&error))?;
+        if options.lease < Duration::from_secs(1) {
+            return Err(QueueError::invalid("the lease of a job (`claim_idle`) is at least 1 s"));
+        }
+        if options.concurrency == 0 || options.concurrency > MOST {
+            return Err(QueueError::invalid(format!("a worker runs 1 to {MOST} handlers at once")));
+        }
+        let group = options.group.as_deref().map_or_else(|| Ok(Group::main()), Group::new);
+        let group = group.map_err(|error| invalid(&error))?;
+        let label = options.consumer.clone().unwrap_or_else(|| std::process::id().to_string());
+        let consumer = Consumer::start(&label).map_err(QueueError::store_failed)?;
+        let store = Arc::clone(queue.queue.store()?);
+        let found = queue.call("subscribe", store.subscribe(&queue.id, &group)).await?;
+        tracing::info!(queue = %queue.id.name, %group, %consumer, ?found, "a worker starts");
+        let joint = self.once.as_ref().is_some_and(|once| store.joins(once.keeper.store()));
+        let core = Arc::new(Core {
+            store,
+            clock: Arc::clone(queue.queue.clock()),
+            timeout: queue.queue.timeout(),
+            queue: queue.id,
+            group,
+            consumer,
+            lease,
+            handler: self.handler,
+            once: self.once,
+            joint,
+            options,
+            held: Arc::default(),
+            stop: CancellationToken::new(),
+        });
+        queue.queue.runner().spawn(beat::keep(Arc::downgrade(&core)));
+        Ok(Worker::of(core, mode))
+    }
+}

@@ -1,0 +1,103 @@
+//! What an outcome means for its job.
+
+use crate::queue::{
+    idempotent::{Ending, Judged},
+    raw::{Outcome, RawJob},
+};
+use hapax_core::{
+    Span,
+    queue::{DeadReason, End, Finish},
+};
+use std::time::Duration;
+
+/// The shortest time for which a job is put off.
+const SNOOZE: Duration = Duration::from_secs(1);
+
+/// What a job came to, for the figures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Came {
+    Done,
+    Discarded,
+    Retried,
+    Snoozed,
+    Dead,
+}
+
+/// A job that has ended here, and not yet in the store.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) finish: Finish,
+    pub(super) came: Came,
+    pub(super) replayed: bool,
+    /// The key that ends with it.
+    pub(super) ending: Option<Box<Ending>>,
+    /// Whether it was sent before: it may have ended then.
+    pub(super) sent: bool,
+}
+
+/// What a job is to be judged by.
+pub(super) struct Facts {
+    job: RawJob,
+    max_snooze: Duration,
+    /// How long it has been put off so far.
+    snoozed: Duration,
+}
+
+impl Facts {
+    pub(super) fn new(job: RawJob, max_snooze: Duration, now: hapax_core::Timestamp) -> Self {
+        let snoozed = job.taken.snoozed_since.map(|since| now.since(since)).unwrap_or_default();
+        Self { job, max_snooze, snoozed }
+    }
+
+    pub(super) fn judge(&self, judged: Judged) -> Ended {
+        let (end, came) = self.end(judged.outcome);
+        let (uid, delivery) = (self.job.taken.uid, self.job.taken.delivery);
+        let finish = Finish { uid, delivery, end, key: None };
+        Ended { finish, came, replayed: judged.replayed, ending: judged.ending, sent: false }
+    }
+
+    fn end(&self, outcome: Outcome) -> (End, Came) {
+        match outcome {
+            Outcome::Done { result } => {
+                let keep = self.job.settings.keep_result_ms.map(|ms| span(Duration::from_millis(ms)));
+                (End::Done { result: result.zip(keep) }, Came::Done)
+            }
+            Outcome::Discard { reason } => {
+                tracing::info!(job = %self.job.taken.uid, reason, "a job is discarded");
+                (End::Done { result: None }, Came::Discarded)
+            }
+            Outcome::Retry { error, after, .. } => self.failed(error, after),
+            Outcome::Broken { error } => self.failed(error, None),
+            Outcome::Snooze { by } if self.snoozed.saturating_add(by) > self.max_snooze => {
+                dead(DeadReason::SnoozedOut, format!("it was put off for {:?}", self.snoozed))
+            }
+            Outcome::Snooze { by } => {
+                // What waits for the same thing does not come back at once.
+                let after = by.max(SNOOZE).mul_f64(1.0 + fastrand::f64() / 5.0);
+                (End::Snooze { after: span(after) }, Came::Snoozed)
+            }
+            Outcome::Dead { reason, error } => dead(reason, error),
+            Outcome::Unknown { error } => dead(DeadReason::Unknown, error),
+        }
+    }
+
+    fn failed(&self, error: String, after: Option<Duration>) -> (End, Came) {
+        if self.job.is_last_attempt() {
+            return dead(DeadReason::Exhausted, error);
+        }
+        let backoff = || self.job.settings.backoff.after(self.job.attempt(), fastrand::f64());
+        let after = span(after.unwrap_or_else(backoff));
+        tracing::info!(job = %self.job.taken.uid, attempt = self.job.attempt(), ?after, error, "a job failed");
+        (End::Retry { after, error }, Came::Retried)
+    }
+}
+
+fn dead(reason: DeadReason, error: String) -> (End, Came) {
+    tracing::warn!(code = "queue.dead", reason = reason.as_str(), error, "a job is dead");
+    (End::Dead { reason, error }, Came::Dead)
+}
+
+/// The nearest duration that a store accepts.
+fn span(duration: Duration) -> Span {
+    Span::new(duration).unwrap_or(if duration.is_zero() { Span::MIN } else { Span::MAX })
+}

@@ -1,0 +1,80 @@
+//! A worker that runs.
+
+use super::run::{Core, Mode, work};
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// What a worker did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ran {
+    /// Jobs that are done, replayed and discarded ones included.
+    pub done: u64,
+    /// Of those: whose key was done before.
+    pub replayed: u64,
+    /// Of those: that had nothing to do.
+    pub discarded: u64,
+    /// Failures that are tried again.
+    pub retried: u64,
+    /// Jobs that were put off.
+    pub snoozed: u64,
+    /// Jobs that went to the dead letters.
+    pub dead: u64,
+    /// Jobs that were another worker's when they ended here.
+    pub lost: u64,
+    /// Jobs that were given back at the stop.
+    pub given_back: u64,
+}
+
+/// A running worker.
+#[must_use = "dropping the handle stops the worker"]
+#[derive(Debug)]
+pub struct Worker {
+    stop: CancellationToken,
+    ran: watch::Receiver<(Ran, bool)>,
+    _stops_when_dropped: DropGuard,
+}
+
+impl Worker {
+    pub(super) fn of(core: Arc<Core>, mode: Mode) -> Self {
+        let stop = core.stop.clone();
+        let (sender, ran) = watch::channel((Ran::default(), false));
+        tokio::spawn(async move {
+            let all = work(core, mode, &sender).await;
+            sender.send_replace((all, true));
+        });
+        Self { _stops_when_dropped: stop.clone().drop_guard(), stop, ran }
+    }
+
+    /// Takes no more, waits up to the drain time for what runs, and gives the rest back. A second call waits for the first.
+    ///
+    /// # Cancel safety
+    /// The stop goes on when this is dropped.
+    pub async fn stop(&self) -> Ran {
+        self.stop.cancel();
+        self.ended().await
+    }
+
+    /// Works until `signal`, then stops.
+    pub async fn run_until<F: Future>(self, signal: F) -> Ran {
+        tokio::select! {
+            _ = signal => {}
+            _ = self.ended() => {}
+        }
+        self.stop().await
+    }
+
+    /// What it did so far.
+    pub fn ran(&self) -> Ran {
+        self.ran.borrow().0
+    }
+
+    /// Waits for its end: somebody stops it, or there is nothing left to do where it was started so.
+    pub async fn ended(&self) -> Ran {
+        let mut ran = self.ran.clone();
+        let ended = ran.wait_for(|(_, ended)| *ended).await.map(|seen| seen.0);
+        // The runtime is gone, and the worker with it.
+        ended.unwrap_or_else(|_| self.ran.borrow().0)
+    }
+}

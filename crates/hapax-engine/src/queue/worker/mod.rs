@@ -1,0 +1,15 @@
+//! Workers: they take jobs, run handlers, and end jobs.
+
+mod beat;
+mod builder;
+mod ends;
+mod handle;
+mod held;
+mod run;
+mod turn;
+
+pub(super) use turn::run_handler;
+pub use {
+    builder::WorkerBuilder,
+    handle::{Ran, Worker},
+};
