@@ -68,8 +68,8 @@ pub mod protocol {
 /// Durable jobs: what a [`Queue`] is made of, and the store's own vocabulary.
 pub mod queue {
     pub use hapax_core::queue::{
-        Counts, DeadReason, Due, Group, JobInfo, JobState, Limits, OnConflict, Priority, QueueName, QueueStats,
-        QueueStore, Uid,
+        Counts, DeadReason, Due, Group, JobInfo, JobState, Limits, OnConflict, Priority, QueueName,
+        QueueStats, QueueStore, Uid,
     };
     pub use hapax_engine::queue::*;
 }
@@ -105,7 +105,8 @@ pub mod testing {
 
 /// Every stable code of this build, in order.
 pub fn codes() -> Vec<CodeInfo> {
-    let mut codes = [hapax_core::error::STORE_CODES, hapax_engine::CODES, hapax_engine::queue::CODES].concat();
+    let mut codes =
+        [hapax_core::error::STORE_CODES, hapax_engine::CODES, hapax_engine::queue::CODES].concat();
     #[cfg(feature = "mail")]
     codes.extend_from_slice(hapax_mail::CODES);
     #[cfg(feature = "service")]

@@ -36,10 +36,9 @@ const LARGE: usize = 16 * 1024;
 struct Parcel {
     uid: Uid,
     field: Vec<u8>,
-    class: u8,
     body: Vec<u8>,
-    due: String,
-    conflict: &'static str,
+    /// What to do on a conflict, class, and when it is due.
+    rest: String,
     /// Where the bit of its uid lies.
     producer: (String, u64),
 }
@@ -48,17 +47,15 @@ impl Parcel {
     fn new(place: &Place, job: &NewJob) -> Self {
         let field = job.job_id.as_ref().map(form::field).unwrap_or_default();
         let conflict = match job.on_conflict {
-            OnConflict::Refuse => "r",
-            OnConflict::Keep => "k",
-            OnConflict::Replace => "p",
+            OnConflict::Refuse => 'r',
+            OnConflict::Keep => 'k',
+            OnConflict::Replace => 'p',
         };
         Self {
             uid: job.uid,
-            class: job.priority.number(),
             body: form::body(job, &field),
             field,
-            due: form::due(job.due),
-            conflict,
+            rest: format!("{conflict}{}{}", job.priority.number(), form::due(job.due)),
             producer: place.producer(&job.uid),
         }
     }
@@ -251,31 +248,36 @@ impl Queues {
 }
 
 fn args(parcels: &[Parcel]) -> Args {
-    let mut producers: Vec<&str> = Vec::new();
-    let mut all = Args::new().arg(UNNAMED).arg(parcels.len());
-    let places: Vec<usize> = parcels
-        .iter()
-        .map(|parcel| {
-            let key = parcel.producer.0.as_str();
-            producers.iter().position(|known| *known == key).unwrap_or_else(|| {
-                producers.push(key);
-                producers.len() - 1
-            })
-        })
-        .collect();
-    all.push(producers.len());
-    for (parcel, at) in parcels.iter().zip(places) {
-        all.push(parcel.uid.as_bytes());
-        all.push(&parcel.field);
-        all.push(parcel.class);
-        all.push(&parcel.body);
-        all.push(&parcel.due);
-        all.push(parcel.conflict);
-        all.push(at + 1);
-        all.push(parcel.producer.1);
+    // Those of one producer mostly come one after the other.
+    let mut runs: Vec<(&str, usize)> = Vec::new();
+    for parcel in parcels {
+        let key = parcel.producer.0.as_str();
+        match runs.last_mut() {
+            Some((last, count)) if *last == key => *count += 1,
+            _ => runs.push((key, 1)),
+        }
     }
-    all.more_keys = producers.into_iter().map(str::to_owned).collect();
-    all
+    let mut args = Args::new().arg(UNNAMED).arg(parcels.len()).arg(runs.len());
+    for (_, count) in &runs {
+        args.push(count);
+    }
+    for parcel in parcels {
+        args.push(parcel.uid.as_bytes());
+    }
+    for parcel in parcels {
+        args.push(&parcel.field);
+    }
+    for parcel in parcels {
+        args.push(&parcel.body);
+    }
+    for parcel in parcels {
+        args.push(&parcel.rest);
+    }
+    for parcel in parcels {
+        args.push(parcel.producer.1);
+    }
+    args.more_keys = runs.into_iter().map(|(key, _)| key.to_owned()).collect();
+    args
 }
 
 fn read(answer: Value) -> Option<Added> {

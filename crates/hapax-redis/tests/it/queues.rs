@@ -187,10 +187,10 @@ async fn a_wait_ends_when_a_delayed_job_is_due() {
     until("it is ready", async || store.step(&step(1)).await.unwrap().jobs.len() == 1).await;
 }
 
-/// Lets a wait begin, and asks the server whether it has.
-async fn is_waiting(probe: &mut MultiplexedConnection) -> bool {
+/// How many clients wait for a mark.
+async fn waiting(probe: &mut MultiplexedConnection) -> usize {
     let clients: String = run(probe, "CLIENT LIST").await;
-    clients.lines().any(|client| client.contains("cmd=bzpopmin") && client.contains("flags=b"))
+    clients.lines().filter(|client| client.contains("cmd=bzpopmin") && client.contains("flags=b")).count()
 }
 
 async fn a_wait_hears_of_a_job_that_is_due_earlier() {
@@ -198,15 +198,15 @@ async fn a_wait_hears_of_a_job_that_is_due_earlier() {
     let (store, other) = (Arc::new(queues(&server.url()).await), queues(&server.url()).await);
     assert!(are_new(&store.add(&queue("q"), &[later(1, 3_600_000)]).await.unwrap()));
     assert!(store.step(&step(1)).await.unwrap().jobs.is_empty());
-    let waiting = tokio::spawn({
+    let waits = tokio::spawn({
         let store = Arc::clone(&store);
         async move { store.wait(&wait(Duration::from_mins(1))).await }
     });
     let mut probe = raw(&server.url()).await;
-    until("it waits", async || is_waiting(&mut probe).await).await;
+    until("it waits", async || waiting(&mut probe).await == 1).await;
     let start = Instant::now();
     assert!(are_new(&other.add(&queue("q"), &[later(2, 300)]).await.unwrap()));
-    waiting.await.unwrap().unwrap();
+    waits.await.unwrap().unwrap();
     assert!(
         (Duration::from_millis(200)..Duration::from_secs(4)).contains(&start.elapsed()),
         "{:?}",
@@ -227,12 +227,7 @@ async fn one_new_job_ends_one_wait() {
         });
     }
     let mut probe = raw(&server.url()).await;
-    until("all wait", async || {
-        let clients: String = run(&mut probe, "CLIENT LIST").await;
-        clients.lines().filter(|client| client.contains("cmd=bzpopmin") && client.contains("flags=b")).count()
-            == 3
-    })
-    .await;
+    until("all wait", async || waiting(&mut probe).await == 3).await;
     assert!(are_new(&store.add(&queue("q"), &[job(1), job(2)]).await.unwrap()));
     assert!(told.recv().await.is_some());
     // Whoever was woken takes one, sees that there may be more, and wakes the next.
@@ -243,20 +238,44 @@ async fn one_new_job_ends_one_wait() {
 
 async fn a_wait_that_is_dropped_takes_no_mark() {
     let server = Redis::start();
-    let store = Arc::new(queues(&server.url()).await);
+    let (store, other) = (Arc::new(queues(&server.url()).await), Arc::new(queues(&server.url()).await));
     assert!(store.step(&step(1)).await.unwrap().jobs.is_empty());
-    let waiting = tokio::spawn({
-        let store = Arc::clone(&store);
-        async move { store.wait(&wait(Duration::from_mins(1))).await }
-    });
+    let begin = |store: &Arc<RedisQueues>| {
+        let store = Arc::clone(store);
+        tokio::spawn(async move { store.wait(&wait(Duration::from_mins(1))).await })
+    };
     let mut probe = raw(&server.url()).await;
-    until("it waits", async || is_waiting(&mut probe).await).await;
-    waiting.abort();
-    until("it waits no more", async || !is_waiting(&mut probe).await).await;
-    assert!(are_new(&store.add(&queue("q"), &[job(1)]).await.unwrap()));
+    let dropped = begin(&store);
+    until("it waits", async || waiting(&mut probe).await == 1).await;
+    dropped.abort();
+    assert!(dropped.await.unwrap_err().is_cancelled());
+    // The question is still there, and the next wait takes it up.
+    let again = begin(&store);
+    assert!(are_new(&other.add(&queue("q"), &[job(1)]).await.unwrap()));
+    again.await.unwrap().unwrap();
+    let taken = store.step(&step(1)).await.unwrap().jobs;
+    let dropped = begin(&store);
+    until("it waits", async || waiting(&mut probe).await == 1).await;
+    dropped.abort();
+    let theirs = begin(&other);
+    until("both wait", async || waiting(&mut probe).await == 2).await;
+    // The mark goes to the one who waits longer, and from there to the one who is there.
     let start = Instant::now();
-    store.wait(&wait(Duration::from_mins(1))).await.unwrap();
-    assert!(start.elapsed() < Duration::from_secs(4));
+    assert!(are_new(&store.add(&queue("q"), &[job(2)]).await.unwrap()));
+    theirs.await.unwrap().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(ended(&store.step(&Step { finishes: done(&taken), ..step(1) }).await.unwrap()));
+    let () = run(&mut probe, "CONFIG RESETSTAT").await;
+    let connections = async |probe: &mut MultiplexedConnection| -> String {
+        let stats: String = run(probe, "INFO stats").await;
+        stats.lines().find(|line| line.starts_with("total_connections_received")).unwrap().to_owned()
+    };
+    let before = connections(&mut probe).await;
+    for _ in 0..20 {
+        let _ =
+            tokio::time::timeout(Duration::from_millis(1), store.wait(&wait(Duration::from_mins(1)))).await;
+    }
+    assert_eq!(connections(&mut probe).await, before, "waiting again needs no new connection");
 }
 
 async fn a_full_server_refuses_new_jobs_and_takes_what_ends_old_ones() {

@@ -1,74 +1,54 @@
 -- Adds jobs to all groups.
--- ARGV: groups, numbers, how the groups of a new queue are, how many jobs, how many keys of producers (they come last),
--- then for each job: uid, field of its id, class, its body from `remember` on, '+' and a delay or '@' and an instant,
--- what to do on a conflict ('r', 'k' or 'p'), which key of producers, which bit there.
+-- ARGV: groups, numbers, how the groups of a new queue are, how many jobs, how many keys of producers (they come last, in
+-- the order of the jobs), how many jobs each of those is for; then for each job, one kind after the other: uids, fields
+-- of ids, bodies from `remember` on, what else ('r', 'k' or 'p' on a conflict, class, '+' and a delay or '@' and an
+-- instant), which bit there.
 -- Answers {'ok', now, for each: when it is due | {'p', uid, due} | {'d', uid, state [, result]} | {'r', uid, print} |
 -- {'f', depth, oldest}, whether the queue is new}.
-local jobs, all = tonumber(ARGV[4]), groups()
+local jobs, runs = tonumber(ARGV[4]), tonumber(ARGV[5])
+local all = groups()
 local wanted = { 'g', 'seq', 'max', 'classes' }
-for _, g in ipairs(all) do
-  wanted[#wanted + 1] = 'a' .. g.n
+for k = 1, #all do
+  wanted[4 + k] = 'a' .. all[k].n
 end
 local meta = call('HMGET', FACTS, unpack(wanted))
 local there = meta[1] or ''
 if there ~= ARGV[1] then
   return { 'groups', now, there }
 end
-seq = tonumber(meta[2] or 0)
+seq = tonumber(meta[2]) or 0
 local max, classes = tonumber(meta[3]), meta[4] or ''
-local producers = #KEYS - tonumber(ARGV[5])
-
-local function arg(i, at)
-  return ARGV[5 + (i - 1) * 8 + at]
-end
+local first_uid = 5 + runs
+local first_field, first_body = first_uid + jobs, first_uid + 2 * jobs
+local first_rest, first_bit = first_uid + 3 * jobs, first_uid + 4 * jobs
 
 -- Which uids were there before: bits, so that a hundred million of them are kept in a dozen megabytes.
-local known, bits = {}, {}
-for i = 1, jobs do
-  local at = arg(i, 7)
-  bits[at] = bits[at] or {}
-  local list = bits[at]
-  list[#list + 1] = i
-end
-local function set_bits(list, key, value)
-  local ops = {}
-  for _, i in ipairs(list) do
-    ops[#ops + 1] = 'SET'
-    ops[#ops + 1] = 'u1'
-    ops[#ops + 1] = arg(i, 8)
-    ops[#ops + 1] = value
+local known = {}
+local function set_bits(run, from, to, value, chosen)
+  local ops, n = {}, 0
+  for i = from, to do
+    if not chosen or chosen[i] then
+      ops[n + 1], ops[n + 2], ops[n + 3], ops[n + 4] = 'SET', 'u1', ARGV[first_bit + i], value
+      n = n + 4
+    end
   end
-  return call('BITFIELD', key, unpack(ops))
+  return n > 0 and call('BITFIELD', KEYS[#KEYS - runs + run], unpack(ops)) or {}
 end
-for at, list in pairs(bits) do
-  local key = KEYS[producers + tonumber(at)]
-  local before = set_bits(list, key, 1)
-  call('PEXPIRE', key, RESENDS)
-  for n, i in ipairs(list) do
-    known[i] = before[n] == 1
+local from = 1
+for run = 1, runs do
+  local count = tonumber(ARGV[5 + run])
+  for n, before in ipairs(set_bits(run, from, from + count - 1, 1)) do
+    known[from + n - 1] = before == 1
   end
+  call('PEXPIRE', KEYS[#KEYS - runs + run], RESENDS)
+  from = from + count
 end
 
-local uids, fields, with_id = {}, {}, {}
-for i = 1, jobs do
-  uids[i] = arg(i, 1)
-  local field = arg(i, 2)
-  if field ~= '' then
-    fields[#fields + 1] = field
-    with_id[#with_id + 1] = i
-  end
-end
 local bodies = {}
-for k, g in ipairs(all) do
-  bodies[k] = call('HMGET', g.bodies, unpack(uids))
+for k = 1, #all do
+  bodies[k] = call('HMGET', all[k].bodies, unpack(ARGV, first_uid + 1, first_uid + jobs))
 end
-local records, taken_ids = {}, {}
-if #fields > 0 then
-  local found = call('HMGET', IDS, unpack(fields))
-  for n, i in ipairs(with_id) do
-    records[i] = found[n]
-  end
-end
+local records = call('HMGET', IDS, unpack(ARGV, first_field + 1, first_field + jobs))
 
 local depth, deepest = 0, all[1]
 if max then
@@ -92,16 +72,19 @@ local function oldest()
   return now - (first or now)
 end
 
-local function due_of(text)
-  local ms = tonumber(sub(text, 2))
-  if byte(text) == 64 then
-    return math.max(now, ms)
+-- The class of a job, when it is due, and what to do on a conflict.
+local function rest_of(i)
+  local rest = ARGV[first_rest + i]
+  local conflict, class, sign = byte(rest, 1, 3)
+  local ms = tonumber(sub(rest, 4))
+  if sign == 64 then
+    return class - 48, math.max(now, ms), conflict
   end
-  return now + ms
+  return class - 48, now + ms, conflict
 end
 
-local function body_of(i, class, place, added, due)
-  return '\1' .. string.char(class) .. place .. pack('>i8i8', added, due) .. arg(i, 4)
+local function print_of(i)
+  return sub(ARGV[first_body + i], 9, 42)
 end
 
 -- A job under this id is there: gives it the payload, if no group has ever taken it.
@@ -112,14 +95,15 @@ local function replace(i, uid)
       return nil
     end
   end
-  local due, found = due_of(arg(i, 5)), false
+  local class, due = rest_of(i)
+  local found, field = false, ARGV[first_field + i]
   for _, g in ipairs(all) do
     local state, _, body, _, name = place(g, uid)
     if state then
       found = true
       call('ZREM', g.q[class_of(body)], name)
-      local class, at = tonumber(arg(i, 3)), sub(body, 3, 8)
-      call('HSET', g.bodies, uid, body_of(i, class, at, unp('>i8', body, 9), due))
+      local head = '\1' .. string.char(class) .. sub(body, 3, 16) .. pack('>i8', due)
+      call('HSET', g.bodies, uid, head .. ARGV[first_body + i])
       call('ZADD', g.q[class + 1], due, name)
       if not string.find(classes, class, 1, true) then
         classes = classes .. class
@@ -129,111 +113,124 @@ local function replace(i, uid)
     end
   end
   if found then
-    local record = call('HGET', IDS, arg(i, 2))
-    call('HSET', IDS, arg(i, 2), uid .. sub(arg(i, 4), 9, 42) .. sub(record, 51))
+    local record = call('HGET', IDS, field)
+    call('HSET', IDS, field, uid .. print_of(i) .. sub(record, 51))
     return { 'p', uid, due }
   end
 end
 
-local answers, new = {}, {}
-local put_bodies, put_ids, put_jobs, mine = {}, {}, { {}, {}, {}, {} }, {}
-local is_ready, is_delayed = false, false
+local new, answers, taken_ids, mine = {}, {}, {}, {}
+
+-- A job under this id is there, or was; nothing where it has no hold on the id any more.
+local function again(i, field)
+  local first, print, uid, record = taken_ids[field], nil, nil, nil
+  if first then
+    uid, print = ARGV[first_uid + first], print_of(first)
+  else
+    uid, record = holder(all, field)
+    print = record and sub(record, 17, 50)
+  end
+  if not uid then
+    return nil
+  end
+  local _, _, conflict = rest_of(i)
+  if print ~= print_of(i) then
+    local replaced = conflict == 112 and not first and replace(i, uid)
+    if replaced then
+      return replaced
+    elseif conflict ~= 107 then
+      return { 'r', uid, print }
+    end
+  end
+  local state
+  if first then
+    local _, due = rest_of(first)
+    state = due <= now and READY or DELAYED
+  else
+    state = math.max(furthest(all, uid), byte(record, 51))
+  end
+  return { 'd', uid, state, result_of(uid) }
+end
+
+local put_bodies, put_ids, put_jobs, count = {}, {}, { {}, {}, {}, {} }, 0
+local is_ready, is_delayed, is_undone, head, head_due = false, false, false, nil, nil
 for i = 1, jobs do
-  local uid, field = uids[i], arg(i, 2)
-  local body = mine[uid]
+  local uid, field = ARGV[first_uid + i], ARGV[first_field + i]
+  local body, answer = mine[uid], nil
   for k = 1, #all do
     body = body or bodies[k][i]
   end
-  local answer
   if body then
     answer = unp('>i8', body, 17)
   elseif known[i] then
     local _, record = memory_of(uid)
     answer = record and unp('>i8', record, 77) or now
-  elseif field ~= '' then
-    local first, print = taken_ids[field], nil
-    local holds_it, record
-    if first then
-      holds_it, print = uids[first], sub(arg(first, 4), 9, 42)
-    elseif records[i] then
-      holds_it, record = holder(all, field)
-      print = record and sub(record, 17, 50)
-    end
-    if holds_it then
-      local conflict = arg(i, 6)
-      local differs = print ~= sub(arg(i, 4), 9, 42)
-      if differs and conflict == 'p' and not first then
-        answer = replace(i, holds_it)
-      end
-      if answer then
-        records[i] = nil
-      elseif differs and conflict ~= 'k' then
-        answer = { 'r', holds_it, print }
-      else
-        local state = first and (due_of(arg(first, 5)) <= now and READY or DELAYED) or furthest(all, holds_it)
-        if record then
-          state = math.max(state, byte(record, 51))
-        end
-        answer = { 'd', holds_it, state, result_of(holds_it) }
-      end
-    end
+  elseif field ~= '' and (records[i] or taken_ids[field]) then
+    answer = again(i, field)
   end
   if not answer and max and depth >= max then
     answer = { 'f', depth, oldest() }
   end
   if not answer then
-    local due, class = due_of(arg(i, 5)), tonumber(arg(i, 3))
-    local place = next_seq()
-    body = body_of(i, class, place, now, due)
-    push(put_bodies, uid, body)
+    local class, due = rest_of(i)
+    seq = seq + 1
+    local place = pack('>I6', seq)
+    if due ~= head_due then
+      head, head_due = pack('>i8i8', now, due), due
+    end
+    body = '\1' .. string.char(class) .. place .. head .. ARGV[first_body + i]
+    put_bodies[2 * count + 1], put_bodies[2 * count + 2] = uid, body
     push(put_jobs[class + 1], due, place .. uid)
     if field ~= '' then
-      push(put_ids, field, uid .. sub(body, 33, 66) .. '\0')
+      push(put_ids, field, uid .. print_of(i) .. '\0')
       taken_ids[field] = i
       if records[i] then
         call('ZREM', ENDS, field)
       end
     end
-    mine[uid] = body
-    new[i] = true
-    depth = depth + 1
+    mine[uid], new[i] = body, true
+    count, depth = count + 1, depth + 1
     if due <= now then
       is_ready = true
     else
       is_delayed = true
     end
     answer = due
+  elseif not known[i] and type(answer) == 'table' then
+    is_undone = true
   end
   answers[i] = answer
 end
 
 -- Those that were not taken may be sent again and are no news then.
-for at, list in pairs(bits) do
-  local back = {}
-  for _, i in ipairs(list) do
-    if not new[i] and not known[i] and type(answers[i]) == 'table' then
-      back[#back + 1] = i
+if is_undone then
+  from = 1
+  for run = 1, runs do
+    local undone, to = {}, from + tonumber(ARGV[5 + run]) - 1
+    for i = from, to do
+      undone[i] = not new[i] and not known[i] and type(answers[i]) == 'table'
     end
-  end
-  if #back > 0 then
-    set_bits(back, KEYS[producers + tonumber(at)], 0)
-  end
-end
-for class = 1, 4 do
-  if #put_jobs[class] > 0 then
-    for _, g in ipairs(all) do
-      call('ZADD', g.q[class], unpack(put_jobs[class]))
-    end
-    if not string.find(classes, class - 1, 1, true) then
-      classes = classes .. (class - 1)
-      note('classes', classes)
-    end
+    set_bits(run, from, to, 0, undone)
+    from = to + 1
   end
 end
-if #put_bodies > 0 then
-  for k, g in ipairs(all) do
+if count > 0 then
+  for class = 0, 3 do
+    local put = put_jobs[class + 1]
+    if #put > 0 then
+      for k = 1, #all do
+        call('ZADD', all[k].q[class + 1], unpack(put))
+      end
+      if not string.find(classes, class, 1, true) then
+        classes = classes .. class
+        note('classes', classes)
+      end
+    end
+  end
+  for k = 1, #all do
+    local g = all[k]
     call('HSET', g.bodies, unpack(put_bodies))
-    note('a' .. g.n, tonumber(meta[4 + k] or 0) + #put_bodies / 2)
+    note(wanted[4 + k], (tonumber(meta[4 + k]) or 0) + count)
     if is_ready then
       wake(g)
     end
@@ -241,19 +238,21 @@ if #put_bodies > 0 then
       call('ZADD', g.wake, 1, 'd')
     end
   end
-end
-if #put_ids > 0 then
-  call('HSET', IDS, unpack(put_ids))
+  if #put_ids > 0 then
+    call('HSET', IDS, unpack(put_ids))
+  end
 end
 if there == '' then
   note('g', ARGV[3])
 end
 save()
 
--- What nobody needs to know any more makes room for at least as much.
-local gone = call('ZRANGEBYSCORE', ENDS, '-inf', now, 'LIMIT', 0, 16 + jobs)
-if #gone > 0 then
-  call('HDEL', IDS, unpack(gone))
-  call('ZREM', ENDS, unpack(gone))
+-- What nobody needs to know any more makes room for more than was added since.
+if #put_ids > 0 and seq % 8 < count then
+  local gone = call('ZRANGEBYSCORE', ENDS, '-inf', now, 'LIMIT', 0, MOST)
+  if #gone > 0 then
+    call('HDEL', IDS, unpack(gone))
+    call('ZREM', ENDS, unpack(gone))
+  end
 end
 return { 'ok', now, answers, there == '' and 1 or 0 }

@@ -63,9 +63,14 @@ local function over(g, uid, body, state, keep, free)
     -- Who took the id when a dead letter's time was over keeps it.
     local owner = state == DEAD and call('HGET', IDS, field)
     if not owner or sub(owner, 1, 16) == uid then
-      local till = now + unp('>i8', body, 25)
+      local remember = unp('>i8', body, 25)
+      local till = now + remember
       push(remembered, field, record_of(uid, body, state, till))
       push(ends, till, field)
+      if keep and keep > remember then
+        push(remembered, 'u' .. uid, record_of(uid, body, state, now + keep))
+        push(ends, now + keep, 'u' .. uid)
+      end
     end
     push(lately, uid, 'i' .. now_packed .. field)
   else

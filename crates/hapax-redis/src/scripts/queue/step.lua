@@ -178,10 +178,6 @@ if #names > 0 then
     note('u' .. g.n, string.format('%.0f', used + #names * window))
     note('t' .. g.n, now)
   end
-  if #names == room then
-    -- There may be more, for others.
-    wake(g)
-  end
 end
 holds(g, consumer, delta)
 
@@ -190,16 +186,25 @@ local next_at = -1
 local function sooner(at)
   next_at = next_at < 0 and at or math.min(next_at, at)
 end
+local is_more = false
 for class = 1, 4 do
   if string.find(classes, class - 1, 1, true) then
-    local due = call('ZRANGEBYSCORE', g.q[class], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-    if due then
-      sooner(tonumber(due))
+    local first = call('ZRANGE', g.q[class], 0, 0, 'WITHSCORES')[2]
+    if first and tonumber(first) <= now then
+      is_more = true
+      first = call('ZRANGEBYSCORE', g.q[class], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
     end
-    if later and later > 0 and call('ZCOUNT', g.q[class], '-inf', now) > 0 then
-      sooner(now + later)
+    if first then
+      sooner(tonumber(first))
     end
   end
+end
+if is_more and later and later > 0 then
+  sooner(now + later)
+end
+if is_more and #names > 0 then
+  -- For others.
+  wake(g)
 end
 note('s' .. g.n, now)
 if dirty then
