@@ -13,10 +13,8 @@ use hapax_core::{
 use hapax_redis::RedisQueues;
 use hapax_testkit::redis::{Redis, SharedCluster};
 use redis::aio::MultiplexedConnection;
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 crate::list!("queues", &[];
     a_step_of_a_hundred_jobs_is_one_command,
@@ -289,14 +287,16 @@ async fn a_full_server_refuses_new_jobs_and_takes_what_ends_old_ones() {
         let () = run(&mut probe, "CONFIG SET maxmemory 1mb").await;
         let error = store.add(&queue("q"), &[job(100)]).await.unwrap_err();
         assert_eq!((error.code(), error.applied()), ("store.full", Applied::No), "{error}");
-        let [a, b, c, d, e, f, g] = &taken[..] else { panic!("{taken:?}") };
+        let [done, with_result, failed, put_off, dead, given_back, held] = &taken[..] else {
+            panic!("{taken:?}")
+        };
         let result = Receipt::new("test", &b"sent"[..]);
         let ends = [
-            (a, End::Done { result: None }),
-            (b, End::Done { result: Some((result, span(Duration::from_mins(1)))) }),
-            (c, retry()),
-            (d, End::Snooze { after: span(Duration::from_mins(1)) }),
-            (e, End::Dead { reason: DeadReason::Refused, error: "no".into() }),
+            (done, End::Done { result: None }),
+            (with_result, End::Done { result: Some((result, span(Duration::from_mins(1)))) }),
+            (failed, retry()),
+            (put_off, End::Snooze { after: span(Duration::from_mins(1)) }),
+            (dead, End::Dead { reason: DeadReason::Refused, error: "no".into() }),
         ];
         let finishes = ends.into_iter().map(|(job, end)| finish(job, end)).collect();
         let beat = Beat {
@@ -314,12 +314,12 @@ async fn a_full_server_refuses_new_jobs_and_takes_what_ends_old_ones() {
             queue: queue("q"),
             group: Group::main(),
             consumer: Consumer::new("w").unwrap(),
-            jobs: vec![(f.uid, f.delivery)],
+            jobs: vec![(given_back.uid, given_back.delivery)],
             leave: false,
         };
         assert_eq!(store.give_back(&back).await.unwrap(), [Write::Applied]);
         assert!(store.step(&step(0)).await.unwrap().jobs.is_empty());
-        assert_eq!(store.cancel(&queue("q"), &JobRef::Uid(g.uid)).await.map(|c| c.told).unwrap_or(1), 1);
+        assert_eq!(store.cancel(&queue("q"), &JobRef::Uid(held.uid)).await.unwrap().told, 1);
         let stats = &store.stats(&Namespace::default(), None).await.unwrap()[0];
         let figures = [stats.ready, stats.delayed, stats.running, stats.dead, stats.done];
         assert_eq!(figures, [1, 2, 2, 1, 2]);

@@ -65,8 +65,8 @@ pub(crate) async fn keys(url: &str, prefix: &str, by: Duration) {
     let by = u64::try_from(by.as_millis()).unwrap();
     for key in super::scan(&mut connection, &format!("{prefix}{{q*")).await {
         // A tag has no closing brace, so the last one ends it.
-        let end = key.iter().rposition(|byte| *byte == b'}').unwrap();
-        let kind = key[end..].rsplit(|byte| *byte == b':').next().unwrap();
+        let kind = key.rsplit(|byte| *byte == b'}').next().unwrap();
+        let kind = kind.rsplit(|byte| *byte == b':').next().unwrap();
         let mut shift = redis::cmd("EVAL");
         shift.arg(SHIFT).arg(1).arg(&key).arg(by).arg(kind);
         let _: i64 = shift.query_async(&mut connection).await.unwrap();
