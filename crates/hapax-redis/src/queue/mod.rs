@@ -35,7 +35,17 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-/// Queues beside the keys of a [`RedisStore`], on its connections. See the [crate](crate) for what it promises.
+/// Queues beside the keys of a [`RedisStore`], on its connections and one more for whoever waits for jobs.
+///
+/// Where it promises less than the contract, or more exactly:
+///
+/// - A job without an id is found after its end among those that ended lately: 4,096 at least, for 10 minutes. That it was
+///   added is known for 10 minutes from then, so that an `add` that is sent again adds nothing; when that job is over and
+///   forgotten, the answer says that it is due now.
+/// - [`purge`](QueueStore::purge) and [`unsubscribe`](QueueStore::unsubscribe) go on in parts, each of them whole.
+/// - Delivery numbers have gaps: they are the fences of the steps.
+/// - Pages of jobs of all groups come one group after the other.
+/// - After a failover or with `appendfsync everysec`, what the server has lost is lost, always whole steps.
 pub struct RedisQueues(Arc<Queues>);
 
 impl RedisQueues {
