@@ -11,7 +11,10 @@ use hapax_core::{
     },
 };
 use hapax_redis::RedisQueues;
-use hapax_testkit::redis::{Redis, SharedCluster};
+use hapax_testkit::{
+    Fault, Proxy,
+    redis::{Redis, SharedCluster},
+};
 use redis::aio::MultiplexedConnection;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -31,6 +34,9 @@ crate::list!("queues", &[];
     a_body_that_makes_no_sense_stops_nothing,
     a_cluster_has_all_keys_of_a_queue_in_one_slot,
     the_listed_commands_are_enough_for_queues,
+    what_is_sent_twice_is_done_once,
+    jobs_in_an_answer_that_was_lost_come_back_without_a_loss,
+    a_waiter_outlives_a_server_that_restarts,
 );
 
 async fn queues(url: &str) -> RedisQueues {
@@ -509,4 +515,66 @@ async fn the_listed_commands_are_enough_for_queues() {
         1
     );
     assert!(store.remove_schedule(&namespace, &schedule.name).await.unwrap());
+}
+
+async fn what_is_sent_twice_is_done_once() {
+    let server = Redis::start();
+    let proxy = Proxy::before(server.port());
+    let store = queues(&format!("redis://127.0.0.1:{}?timeout=5s", proxy.port())).await;
+    // The server knows the scripts by then: else the first answer is that it does not.
+    assert!(are_new(&store.add(&queue("q"), &[job(1)]).await.unwrap()));
+    let first = store.step(&step(1)).await.unwrap().jobs;
+    for fault in [Fault::CutAfter, Fault::Twice] {
+        proxy.arm(fault);
+        assert!(are_new(&store.add(&queue("q"), &[job(2), named(3, "id")]).await.unwrap()));
+        proxy.arm(fault);
+        let stepped = store.step(&Step { finishes: done(&first), ..step(0) }).await.unwrap();
+        assert_eq!(stepped.finished[0].job, Write::Fenced, "it was done the first time");
+    }
+    assert_eq!(proxy.happened(), 4);
+    let stats = &store.stats(&Namespace::default(), None).await.unwrap()[0];
+    assert_eq!((stats.added, stats.ready, stats.done), (3, 2, 1));
+}
+
+async fn jobs_in_an_answer_that_was_lost_come_back_without_a_loss() {
+    let server = Redis::start();
+    let proxy = Proxy::before(server.port());
+    let store = queues(&format!("redis://127.0.0.1:{}?timeout=5s", proxy.port())).await;
+    assert!(are_new(&store.add(&queue("q"), &[job(1), job(2), job(3)]).await.unwrap()));
+    let known = store.step(&step(1)).await.unwrap().jobs;
+    proxy.arm(Fault::CutAfter);
+    // Sent again by itself; by then the two are handed out, and nobody knows.
+    assert!(store.step(&step(2)).await.unwrap().jobs.is_empty());
+    let beat = |since| Beat {
+        queue: queue("q"),
+        group: Group::main(),
+        consumer: Consumer::new("w").unwrap(),
+        held: known.iter().map(|job| (job.uid, job.delivery)).collect(),
+        lease: span(Duration::from_mins(1)),
+        since,
+    };
+    let first = store.beat(&beat(None)).await.unwrap();
+    let second = store.beat(&beat(Some(first.now.after(Duration::from_millis(1))))).await.unwrap();
+    assert_eq!((first.freed, second.freed), (0, 2));
+    let again = store.step(&step(5)).await.unwrap().jobs;
+    assert_eq!(again.iter().map(|job| job.uid).collect::<Vec<_>>(), [uid(2), uid(3)]);
+    assert!(again.iter().all(|job| (job.counts.losses, job.counts.given_back) == (0, 1)));
+}
+
+async fn a_waiter_outlives_a_server_that_restarts() {
+    let mut server = Redis::start();
+    let store = Arc::new(queues(&format!("{}?timeout=10s", server.url())).await);
+    assert!(store.step(&step(1)).await.unwrap().jobs.is_empty());
+    let waits = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.wait(&wait(Duration::from_mins(1))).await }
+    });
+    let mut probe = raw(&server.url()).await;
+    until("it waits", async || waiting(&mut probe).await == 1).await;
+    server.restart();
+    // Whoever waited hears of it at once, and may wait again.
+    assert_eq!(waits.await.unwrap().unwrap_err().code(), "store.unavailable");
+    assert!(are_new(&store.add(&queue("q"), &[job(1)]).await.unwrap()));
+    store.wait(&wait(Duration::from_mins(1))).await.unwrap();
+    assert_eq!(store.step(&step(1)).await.unwrap().jobs.len(), 1);
 }
