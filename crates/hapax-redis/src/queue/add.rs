@@ -27,6 +27,8 @@ use tokio::{
     sync::oneshot,
 };
 
+/// So many bits are one number, which a script can hold exactly.
+const RUN: u64 = 32;
 /// So many bytes go into one script.
 const MOST_BYTES: usize = 1024 * 1024;
 /// A larger job goes alone: small ones need not wait for it.
@@ -69,7 +71,7 @@ type Tell = oneshot::Sender<Result<Vec<Added>, Failure>>;
 
 /// Of the calls that are under way, so great a part leaves at once: callers whose answers come together call together
 /// again, and then either they wait for the server or it for them. With several parts both are busy.
-const PARTS: usize = 3;
+const PARTS: usize = 2;
 /// So many leave together in any case.
 const LEAST: usize = 8;
 
@@ -248,18 +250,20 @@ impl Queues {
 }
 
 fn args(parcels: &[Parcel]) -> Args {
-    // Those of one producer mostly come one after the other.
-    let mut runs: Vec<(&str, usize)> = Vec::new();
-    for parcel in parcels {
-        let key = parcel.producer.0.as_str();
+    // Those of one producer mostly come one after the other: one look at their bits is enough.
+    let mut runs: Vec<(&str, u64, u64)> = Vec::new();
+    for Parcel { producer: (key, bit), .. } in parcels {
         match runs.last_mut() {
-            Some((last, count)) if *last == key => *count += 1,
-            _ => runs.push((key, 1)),
+            Some((last, first, length)) if *last == key && *first + *length == *bit && *length < RUN => {
+                *length += 1;
+            }
+            _ => runs.push((key, *bit, 1)),
         }
     }
     let mut args = Args::new().arg(UNNAMED).arg(parcels.len()).arg(runs.len());
-    for (_, count) in &runs {
-        args.push(count);
+    for (_, first, length) in &runs {
+        args.push(first);
+        args.push(length);
     }
     for parcel in parcels {
         args.push(parcel.uid.as_bytes());
@@ -273,10 +277,7 @@ fn args(parcels: &[Parcel]) -> Args {
     for parcel in parcels {
         args.push(&parcel.rest);
     }
-    for parcel in parcels {
-        args.push(parcel.producer.1);
-    }
-    args.more_keys = runs.into_iter().map(|(key, _)| key.to_owned()).collect();
+    args.more_keys = runs.into_iter().map(|(key, ..)| key.to_owned()).collect();
     args
 }
 

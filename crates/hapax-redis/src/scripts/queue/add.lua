@@ -1,8 +1,8 @@
 -- Adds jobs to all groups.
--- ARGV: groups, numbers, how the groups of a new queue are, how many jobs, how many keys of producers (they come last, in
--- the order of the jobs), how many jobs each of those is for; then for each job, one kind after the other: uids, fields
--- of ids, bodies from `remember` on, what else ('r', 'k' or 'p' on a conflict, class, '+' and a delay or '@' and an
--- instant), which bit there.
+-- ARGV: groups, numbers, how the groups of a new queue are, how many jobs, how many runs of jobs whose uids come one after
+-- the other (32 at most; their keys come last), for each run its first bit and its length; then for each job, one kind
+-- after the other: uids, fields of ids, bodies from `remember` on, what else ('r', 'k' or 'p' on a conflict, class, '+'
+-- and a delay or '@' and an instant).
 -- Answers {'ok', now, for each: when it is due | {'p', uid, due} | {'d', uid, state [, result]} | {'r', uid, print} |
 -- {'f', depth, oldest}, whether the queue is new}.
 local jobs, runs = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -18,31 +18,32 @@ if there ~= ARGV[1] then
 end
 seq = tonumber(meta[2]) or 0
 local max, classes = tonumber(meta[3]), meta[4] or ''
-local first_uid = 5 + runs
+local first_uid = 5 + 2 * runs
 local first_field, first_body = first_uid + jobs, first_uid + 2 * jobs
-local first_rest, first_bit = first_uid + 3 * jobs, first_uid + 4 * jobs
+local first_rest = first_uid + 3 * jobs
 
 -- Which uids were there before: bits, so that a hundred million of them are kept in a dozen megabytes.
 local known = {}
-local function set_bits(run, from, to, value, chosen)
-  local ops, n = {}, 0
-  for i = from, to do
-    if not chosen or chosen[i] then
-      ops[n + 1], ops[n + 2], ops[n + 3], ops[n + 4] = 'SET', 'u1', ARGV[first_bit + i], value
-      n = n + 4
+local function each_run(change)
+  local from = 1
+  for run = 1, runs do
+    local bit, length = tonumber(ARGV[4 + 2 * run]), tonumber(ARGV[5 + 2 * run])
+    change(KEYS[#KEYS - runs + run], from, bit, length)
+    from = from + length
+  end
+end
+each_run(function(key, from, bit, length)
+  local before = call('BITFIELD', key, 'SET', 'u' .. length, bit, 2 ^ length - 1)[1]
+  call('PEXPIRE', key, RESENDS)
+  -- The first job of a run has the highest bit.
+  for i = from + length - 1, from, -1 do
+    if before == 0 then
+      break
     end
+    known[i] = before % 2 == 1
+    before = math.floor(before / 2)
   end
-  return n > 0 and call('BITFIELD', KEYS[#KEYS - runs + run], unpack(ops)) or {}
-end
-local from = 1
-for run = 1, runs do
-  local count = tonumber(ARGV[5 + run])
-  for n, before in ipairs(set_bits(run, from, from + count - 1, 1)) do
-    known[from + n - 1] = before == 1
-  end
-  call('PEXPIRE', KEYS[#KEYS - runs + run], RESENDS)
-  from = from + count
-end
+end)
 
 local bodies = {}
 for k = 1, #all do
@@ -72,15 +73,17 @@ local function oldest()
   return now - (first or now)
 end
 
--- The class of a job, when it is due, and what to do on a conflict.
+-- The class of a job, when it is due, and what to do on a conflict. Most are like the one before.
+local last_rest, last_class, last_due, last_conflict
 local function rest_of(i)
   local rest = ARGV[first_rest + i]
-  local conflict, class, sign = byte(rest, 1, 3)
-  local ms = tonumber(sub(rest, 4))
-  if sign == 64 then
-    return class - 48, math.max(now, ms), conflict
+  if rest ~= last_rest then
+    local conflict, class, sign = byte(rest, 1, 3)
+    local ms = tonumber(sub(rest, 4))
+    last_rest, last_class, last_conflict = rest, class - 48, conflict
+    last_due = sign == 64 and math.max(now, ms) or now + ms
   end
-  return class - 48, now + ms, conflict
+  return last_class, last_due, last_conflict
 end
 
 local function print_of(i)
@@ -180,9 +183,12 @@ for i = 1, jobs do
     end
     body = '\1' .. string.char(class) .. place .. head .. ARGV[first_body + i]
     put_bodies[2 * count + 1], put_bodies[2 * count + 2] = uid, body
-    push(put_jobs[class + 1], due, place .. uid)
+    local put = put_jobs[class + 1]
+    local n = #put
+    put[n + 1], put[n + 2] = due, place .. uid
     if field ~= '' then
-      push(put_ids, field, uid .. print_of(i) .. '\0')
+      n = #put_ids
+      put_ids[n + 1], put_ids[n + 2] = field, uid .. print_of(i) .. '\0'
       taken_ids[field] = i
       if records[i] then
         call('ZREM', ENDS, field)
@@ -204,15 +210,13 @@ end
 
 -- Those that were not taken may be sent again and are no news then.
 if is_undone then
-  from = 1
-  for run = 1, runs do
-    local undone, to = {}, from + tonumber(ARGV[5 + run]) - 1
-    for i = from, to do
-      undone[i] = not new[i] and not known[i] and type(answers[i]) == 'table'
+  each_run(function(key, from, bit, length)
+    for i = from, from + length - 1 do
+      if not new[i] and not known[i] and type(answers[i]) == 'table' then
+        call('BITFIELD', key, 'SET', 'u1', bit + i - from, 0)
+      end
     end
-    set_bits(run, from, to, 0, undone)
-    from = to + 1
-  end
+  end)
 end
 if count > 0 then
   for class = 0, 3 do
