@@ -86,6 +86,11 @@ pub(crate) fn happened(name: &Name, token: Token, text: &str) -> Resolve {
     Resolve { name: name.clone(), token, version: None, resolution }
 }
 
+/// Forgets the record that `seen` made.
+pub(crate) fn forget(name: &Name, token: Token, seen: Token) -> Resolve {
+    Resolve { name: name.clone(), token, version: Some(seen.version()), resolution: Resolution::Forget }
+}
+
 pub(crate) fn did_not(name: &Name, token: Token) -> Resolve {
     Resolve { name: name.clone(), token, version: None, resolution: Resolution::DidNot }
 }

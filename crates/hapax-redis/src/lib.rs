@@ -38,7 +38,6 @@ mod lines;
 mod list;
 mod nodes;
 mod options;
-mod parse;
 mod pause;
 mod queue;
 mod reserve;

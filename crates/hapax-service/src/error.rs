@@ -1,7 +1,7 @@
 //! Why a service is not there.
 
 use hapax_core::{BoxError, Category, CodeInfo, Coded, Retry};
-use std::{any::Any, error::Error, fmt, sync::Arc};
+use std::{any::Any, collections::VecDeque, error::Error, fmt, sync::Arc};
 
 type SharedError = Arc<dyn Error + Send + Sync>;
 
@@ -59,7 +59,7 @@ impl ServiceError {
 
     /// Of a factory that returned `error`, having been refused these services before. Where the error only passes one of
     /// those on, this is the same failure with a longer path, whichever error type carried it.
-    pub(crate) fn of_factory(service: &'static str, error: BoxError, refused: &[Self]) -> Self {
+    pub(crate) fn of_factory(service: &'static str, error: BoxError, refused: &VecDeque<Self>) -> Self {
         let chain = std::iter::successors(Some(&*error as &(dyn Error + 'static)), |error| (*error).source());
         let found = chain.enumerate().find_map(|(depth, error)| {
             // By its text, too: some error types hide the type of what they carry.

@@ -34,6 +34,9 @@ impl Graph {
             // A service may be tried for days.
             self.services.remove(&before.id);
             self.loads.remove(&before.id);
+            for loads in self.loads.values_mut() {
+                loads.remove(&before.id);
+            }
         }
         let starts = before.map_or(1, |before| before.starts.saturating_add(1));
         let service = Service::new(self.count, name, starts);

@@ -3,7 +3,7 @@
 use crate::error::Panic;
 use futures_util::FutureExt;
 use hapax_core::{BoxError, BoxFuture};
-use hapax_engine::Closed;
+use hapax_engine::{Closed, queue::Ran};
 use std::panic::AssertUnwindSafe;
 
 /// What a stop hook may end with: nothing, a [`Result`] of such, or what something of hapax says that was closed. A failure
@@ -40,6 +40,13 @@ impl StopOutcome for Closed {
         }
         let Self { unstored, unreleased, .. } = self;
         Err(format!("{unstored} receipts could not be stored, {unreleased} keys not be freed").into())
+    }
+}
+
+/// Of a worker's `stop()`: what it gave back runs elsewhere.
+impl StopOutcome for Ran {
+    fn into_result(self) -> Result<(), BoxError> {
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
 };
 use std::{
     any::Any,
+    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 /// What a service is to those who load it.
 pub(crate) type Value = Arc<dyn Any + Send + Sync>;
+
+/// A factory may ask again and again for one that cannot start.
+const KNOWN_REFUSALS: usize = 32;
 
 /// How far a service is, for those who wait for it.
 #[derive(Clone)]
@@ -50,7 +54,7 @@ struct Inner {
     stop_within: Option<Duration>,
     stop_by: Option<Instant>,
     invalid: Option<ServiceError>,
-    refused: Vec<ServiceError>,
+    refused: VecDeque<ServiceError>,
     task: Option<JoinHandle<()>>,
     record: Record,
 }
@@ -145,12 +149,16 @@ impl Service {
         self.lock().invalid.take()
     }
 
-    /// A service that it asked for was not given to it.
+    /// A service that it asked for was not given to it. Of those, the last ones are known while it starts.
     pub(crate) fn was_refused(&self, error: &ServiceError) {
-        self.lock().refused.push(error.clone());
+        if self.is_starting() {
+            let mut inner = self.lock();
+            inner.refused.push_front(error.clone());
+            inner.refused.truncate(KNOWN_REFUSALS);
+        }
     }
 
-    pub(crate) fn refused(&self) -> Vec<ServiceError> {
+    pub(crate) fn refused(&self) -> VecDeque<ServiceError> {
         self.lock().refused.clone()
     }
 

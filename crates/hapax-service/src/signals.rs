@@ -19,6 +19,10 @@ use tokio::{
 /// What remains of the process's time after that of the application: for what `main` does, and the end of the runtime.
 const MARGIN: Duration = Duration::from_secs(1);
 
+/// The same signal so soon after the first is the same wish: `timeout` and process managers signal a process and its group, and a
+/// parent passes on what the terminal has sent to both.
+const ECHO: Duration = Duration::from_millis(100);
+
 /// One that asks for the stop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signal {
@@ -98,6 +102,7 @@ async fn guard(
     let is_followed = || LISTENERS.load(Ordering::Relaxed) != this;
     let mut deadline = None;
     let mut watched = true;
+    let mut heard: Option<(u8, Instant)> = None;
     loop {
         let phase = *phases.borrow();
         let passed = async {
@@ -112,6 +117,10 @@ async fn guard(
                 if ended && is_followed() {
                     return;
                 }
+                if heard.is_some_and(|(number, at)| number == signal.number && at.elapsed() < ECHO) {
+                    continue;
+                }
+                heard.get_or_insert((signal.number, Instant::now()));
                 if ended || first.borrow().is_some() {
                     let again = if first.borrow().is_some() { " again" } else { "" };
                     exit(signal.number.saturating_add(128), &format!("{}{again}", signal.name), running);

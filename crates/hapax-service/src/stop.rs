@@ -61,24 +61,24 @@ pub(crate) async fn in_order(container: &Arc<Container>, drain: Duration) {
     let mut given_up = false;
     let in_time = loop {
         tokio::select! {
-                    stopped = stops.next() => {
-                        let Some(stopped) = stopped else { break true };
-                        for id in loads.get(&stopped.id).into_iter().flatten() {
-                            let Some(count) = needed.get_mut(id) else { continue };
-                            *count -= 1;
-                            if *count == 0 {
-                                stops.extend(by_id.get(id).map(|service| ended(Arc::clone(service))));
-                            }
-                        }
+            stopped = stops.next() => {
+                let Some(stopped) = stopped else { break true };
+                for id in loads.get(&stopped.id).into_iter().flatten() {
+                    let Some(count) = needed.get_mut(id) else { continue };
+                    *count -= 1;
+                    if *count == 0 {
+                        stops.extend(by_id.get(id).map(|service| ended(Arc::clone(service))));
                     }
-                    () = sleep_until(give_up_at), if !given_up => {
-                        given_up = true;
-                        for service in &services {
-         service.give_up.cancel();
-        }
-                    }
-                    () = sleep_until(by) => break false,
                 }
+            }
+            () = sleep_until(give_up_at), if !given_up => {
+                given_up = true;
+                for service in &services {
+                    service.give_up.cancel();
+                }
+            }
+            () = sleep_until(by) => break false,
+        }
     };
     drop(stops);
     container.late.close();
@@ -104,17 +104,14 @@ pub(crate) async fn in_order(container: &Arc<Container>, drain: Duration) {
 
 /// Of a service that has not come to an end of its own.
 fn give_up(service: &Service, state: State, problem: Problem) {
+    if service.record().state.is_some() {
+        return;
+    }
+    let Problem { code, message } = &problem;
+    tracing::error!(service = service.name, code, message, "service did not stop as it should");
     service.note(|record| {
-        if record.state.is_none() {
-            record.state = Some(state);
-            tracing::error!(
-                service = service.name,
-                code = problem.code,
-                message = problem.message,
-                "service did not stop"
-            );
-            record.problems.push(problem);
-        }
+        record.state = Some(state);
+        record.problems.push(problem);
     });
 }
 

@@ -26,7 +26,7 @@ impl Batch {
     pub(crate) const MOST_STEPS: usize = 128;
     /// So many rows that its steps are about: those of a queue may each be about many.
     const MOST_ROWS: usize = 1024;
-    /// So many bytes of receipts.
+    /// So many bytes of receipts and jobs.
     const MOST_BYTES: usize = 256 * 1024;
     /// A larger receipt has a commit of its own: small ones need not wait for it.
     const LARGE: usize = 16 * 1024;
@@ -40,9 +40,9 @@ impl Batch {
         self.steps
     }
 
-    /// The rows and bytes in it.
-    pub(crate) fn load(&self) -> Load {
-        self.load
+    /// The bytes of the receipts and jobs in it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.load.bytes
     }
 
     /// Runs what is queued, as much as fits into a commit. After an error the last step is the one that failed.

@@ -1,13 +1,13 @@
 //! The connection that writes: transactions, and what is due between them.
 
 use crate::{
+    anchor::Anchor,
     connect::{Place, leave_log},
     error::{Failure, is_busy},
     patience::random,
     prune, queue,
     schema::{self, Refusal},
     step::{Moment, Step},
-    unit::Load,
 };
 use hapax_core::{Clock, StoreResult};
 use rusqlite::Connection;
@@ -15,8 +15,8 @@ use std::{
     fs,
     path::Path,
     sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
+        Arc, Weak,
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -38,6 +38,8 @@ const LARGE_LOG: u64 = 1024 * 1024;
 /// Every so many rows written as many are looked at, and removed when they are over. A key takes two steps and adds one
 /// row, so twice as many are looked at as are added.
 const SWEEP: u32 = 128;
+/// So many looks after the store was opened, and after a commit, are made on the connection that writes.
+const LOOKS: u32 = 16;
 
 /// Takes the lock of writers at once: a batch that found it taken later would have to be run again.
 const FOR_BATCH: &str = "BEGIN IMMEDIATE";
@@ -51,6 +53,9 @@ pub(crate) struct Committer {
     clock: Arc<dyn Clock>,
     boot_id: Arc<str>,
     commits: Arc<AtomicU64>,
+    looks: Arc<AtomicU32>,
+    /// Not kept alive by this: the writer's connection is the last to close.
+    anchor: Weak<Anchor>,
     until_sweep: u32,
     /// Pages since the last checkpoint, about.
     written: usize,
@@ -77,7 +82,13 @@ pub(crate) enum Run<A> {
 }
 
 impl Committer {
-    pub(crate) fn new(conn: Connection, place: Place, clock: Arc<dyn Clock>) -> rusqlite::Result<Self> {
+    /// `anchor` is that of the readers.
+    pub(crate) fn new(
+        conn: Connection,
+        place: Place,
+        clock: Arc<dyn Clock>,
+        anchor: &Arc<Anchor>,
+    ) -> rusqlite::Result<Self> {
         conn.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)?;
         Ok(Self {
             boot_id: clock.boot_id(),
@@ -85,6 +96,8 @@ impl Committer {
             place,
             clock,
             commits: Arc::default(),
+            looks: Arc::new(AtomicU32::new(LOOKS)),
+            anchor: Arc::downgrade(anchor),
             // Short-lived processes get their share of the sweeping too.
             until_sweep: random(SWEEP),
             written: 0,
@@ -96,6 +109,17 @@ impl Committer {
 
     pub(crate) fn commits(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.commits)
+    }
+
+    /// How many looks had better be made here.
+    pub(crate) fn looks(&self) -> Arc<AtomicU32> {
+        Arc::clone(&self.looks)
+    }
+
+    /// Reads without a transaction of its own. `None`: it has to be done elsewhere.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Moment<'_>) -> rusqlite::Result<T>) -> Option<T> {
+        // A panic may have left a transaction open, which would hide what came later.
+        if self.conn.is_autocommit() { look(&self.tx()).ok() } else { None }
     }
 
     /// Begins the transaction of a batch.
@@ -125,10 +149,11 @@ impl Committer {
         Moment { conn: &self.conn, now: self.clock.read(), boot_id: &self.boot_id }
     }
 
-    /// Commits steps of that weight.
-    pub(crate) fn commit(&mut self, load: Load) -> Result<(), Failure> {
-        let has_changes = self.has_changes();
-        if has_changes && let Err(error) = self.sweep(load.rows) {
+    /// Commits steps with so many bytes of their own.
+    pub(crate) fn commit(&mut self, bytes: usize) -> Result<(), Failure> {
+        let rows = usize::try_from(self.conn.total_changes() - self.changes).unwrap_or(usize::MAX);
+        let has_changes = rows > 0;
+        if has_changes && let Err(error) = self.sweep(rows) {
             if self.conn.is_autocommit() {
                 return Err(self.failure(error));
             }
@@ -138,9 +163,10 @@ impl Committer {
         match self.execute("COMMIT") {
             Ok(()) => {
                 if has_changes {
-                    self.last_rows = load.rows;
-                    self.written += load.rows * PAGES_OF_A_ROW + load.bytes / PAGE;
+                    self.last_rows = rows;
+                    self.written += rows * PAGES_OF_A_ROW + bytes / PAGE;
                     self.commits.fetch_add(1, Ordering::Relaxed);
+                    self.looks.store(LOOKS, Ordering::Relaxed);
                 }
                 Ok(())
             }
@@ -183,7 +209,7 @@ impl Committer {
         let taken = step.take(&self.tx());
         self.replays = !self.has_changes();
         let done = match taken {
-            Ok(answer) => self.commit(Load::of(step)).map(|()| answer),
+            Ok(answer) => self.commit(step.bytes()).map(|()| answer),
             Err(error) => {
                 self.roll_back();
                 if is_busy(&error) {
@@ -212,6 +238,9 @@ impl Committer {
             return;
         }
         self.written = 0;
+        if let Some(anchor) = self.anchor.upgrade() {
+            anchor.let_go();
+        }
         if let Err(error) = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
             tracing::warn!(%error, path = %self.place.path.display(), "the log could not be written back");
         }

@@ -47,7 +47,7 @@ pub(crate) trait Step: Send + 'static {
         0
     }
 
-    /// How many rows it is about.
+    /// How many rows it is about, at most.
     fn rows(&self) -> usize {
         1
     }
@@ -137,7 +137,7 @@ impl Step for Resolve {
     fn bytes(&self) -> usize {
         match &self.resolution {
             Resolution::Happened { receipt, .. } => receipt.bytes.len() + receipt.codec.len(),
-            Resolution::DidNot => 0,
+            Resolution::DidNot | Resolution::Forget => 0,
         }
     }
     fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Resolved> {

@@ -42,13 +42,13 @@ impl SqliteStore {
 
     fn open_here(options: SqliteOptions, clock: Arc<dyn Clock>) -> StoreResult<Self> {
         let (place, conn) = connect::writer(&options)?;
-        let reader = place.patiently(|| Ok(place.reader()?)).map_err(|failure| failure.error(OPEN))?;
-        let committer = Committer::new(conn, place.clone(), Arc::clone(&clock))
+        let readers = Readers::new(place.clone(), Arc::clone(&clock));
+        let committer = Committer::new(conn, place.clone(), clock, readers.anchor())
             .map_err(|error| Failure::of(&place.path, error).error(OPEN))?;
         let bell = Bell::new();
         Ok(Self {
             lookout: Lookout::new(bell.clone(), place.clone()),
-            readers: Arc::new(Readers::new(place.clone(), clock, reader)),
+            readers: Arc::new(readers),
             writer: Arc::new(Writer::new(place, committer, options.commits_inline(), bell.clone())),
             bell,
             secret: OnceLock::new(),

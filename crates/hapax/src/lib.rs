@@ -40,7 +40,7 @@ pub mod postgres;
 pub mod sqlite;
 
 pub use crate::{
-    connect::{Close, Connect, ConnectError, Hapax, connect},
+    connect::{Close, Connect, ConnectError, Hapax, connect, registry},
     examine::{Diagnosis, Unfit},
 };
 pub use hapax_core::{

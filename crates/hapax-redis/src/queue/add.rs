@@ -260,7 +260,9 @@ fn args(parcels: &[Parcel]) -> Args {
             _ => runs.push((key, *bit, 1)),
         }
     }
-    let mut args = Args::new().arg(UNNAMED).arg(parcels.len()).arg(runs.len());
+    let bytes: usize = parcels.iter().map(Parcel::size).sum();
+    let args = Args::with_capacity(8 + 5 * parcels.len(), bytes);
+    let mut args = args.arg(UNNAMED).arg(parcels.len()).arg(runs.len());
     for (_, first, length) in &runs {
         args.push(first);
         args.push(length);

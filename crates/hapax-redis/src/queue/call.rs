@@ -20,13 +20,20 @@ const TRIES: usize = 16;
 /// What a script is given behind the groups and their numbers.
 #[derive(Default)]
 pub(super) struct Args {
-    pub(super) cmd: Cmd,
+    cmd: Cmd,
+    /// About how many bytes those are, and the keys.
+    bytes: usize,
     pub(super) more_keys: Vec<String>,
 }
 
 impl Args {
     pub(super) fn new() -> Self {
-        Self { cmd: Cmd::with_capacity(16, 256), more_keys: Vec::new() }
+        Self::with_capacity(16, 256)
+    }
+
+    /// With room for so many of so many bytes.
+    pub(super) fn with_capacity(count: usize, bytes: usize) -> Self {
+        Self { cmd: Cmd::with_capacity(count, bytes), bytes: bytes + 1024, more_keys: Vec::new() }
     }
 
     pub(super) fn arg(mut self, arg: impl redis::ToRedisArgs) -> Self {
@@ -78,7 +85,8 @@ impl Request for Sent<'_> {
     fn routed(&self, to_cluster: bool) -> Routed {
         match self {
             Self::Script { script, form, keys, groups, args } => {
-                let mut cmd = form.command(script);
+                let (count, bytes) = (args.cmd.args_iter().len(), args.bytes);
+                let mut cmd = form.command(script, keys.keys.len() + args.more_keys.len() + count + 3, bytes);
                 cmd.arg(keys.keys.len() + args.more_keys.len()).arg(&keys.keys).arg(&args.more_keys);
                 cmd.arg(&groups.text).arg(&keys.numbers);
                 for arg in args.cmd.args_iter() {

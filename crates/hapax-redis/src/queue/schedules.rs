@@ -73,7 +73,8 @@ impl Queues {
         resend: bool,
     ) -> Result<bool, Failure> {
         let mut eval = Eval::new(script, &self.lines().connector.only_6_2);
-        eval.add(self.schedules_key(namespace), args);
+        let bytes = args.get_packed_command().len();
+        eval.add(self.schedules_key(namespace), args, bytes);
         let reply = self.lines().call_one(&Ask::Eval(eval), resend).await?;
         call::number(&reply).map(|answer| answer == 1).ok_or_else(|| self.nonsense())
     }

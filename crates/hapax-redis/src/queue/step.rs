@@ -107,7 +107,7 @@ impl Queues {
             }
         }
         for key in keys {
-            let outgoing = Outgoing::of(*key, self.store.keys());
+            let outgoing = Outgoing::of(*key, self.store.connector());
             for arg in outgoing.args.args_iter() {
                 if let redis::Arg::Simple(bytes) = arg {
                     args.push(bytes);
@@ -127,7 +127,12 @@ impl Queues {
             let marks = said.bytes()?;
             let jobs = self.read_jobs(req, fence, (said.list()?, said.list()?, said.list()?))?;
             let next_due = (next >= 0).then(|| Timestamp::from_millis(next));
-            Some((marks, said.list()?, Stepped { finished: Vec::new(), jobs, next_due, paused, now }))
+            let answers = match said.next()? {
+                // All of them alike.
+                Value::Int(usual) => vec![Value::Int(usual); keys.len()],
+                answers => call::list(answers)?,
+            };
+            Some((marks, answers, Stepped { finished: Vec::new(), jobs, next_due, paused, now }))
         };
         let (marks, answers, mut stepped) = read().ok_or_else(|| self.nonsense())?;
         if marks.len() != req.finishes.len() || answers.len() != keys.len() {

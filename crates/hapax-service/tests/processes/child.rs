@@ -51,6 +51,14 @@ impl Process {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// As somebody does who wants it to end now: again and again, until it has.
+    pub(crate) fn insist(&mut self, signal: Signal) {
+        while self.child.try_wait().unwrap().is_none() {
+            self.signal(signal);
+            thread::yield_now();
+        }
+    }
+
     /// What it said after the last line that was expected, and its exit code. One that does not end is killed, and has none.
     pub(crate) fn ended(self) -> Ended {
         let Self { mut child, out } = self;

@@ -6,6 +6,7 @@ use std::process::Command;
 
 pub(crate) const CASES: &[(&str, fn())] = &[
     ("signal_stops_everything_in_order", signal_stops_everything_in_order),
+    ("signal_that_comes_twice_at_once_is_one", signal_that_comes_twice_at_once_is_one),
     (
         "signal_while_services_start_stops_what_has_started",
         signal_while_services_start_stops_what_has_started,
@@ -50,6 +51,15 @@ fn signal_stops_everything_in_order() {
     }
 }
 
+fn signal_that_comes_twice_at_once_is_one() {
+    let process = ready("orderly");
+    process.signal(Signal::TERM);
+    process.signal(Signal::TERM);
+    let ended = process.ended();
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    assert_eq!(ended.out, ["-worker", "-store"]);
+}
+
 fn signal_while_services_start_stops_what_has_started() {
     let mut process = Process::start(program("starting"));
     process.expect("+store");
@@ -67,7 +77,7 @@ fn second_signal_ends_the_process_at_once() {
         process.expect("ready");
         process.signal(first);
         process.expect("stopping");
-        process.signal(second);
+        process.insist(second);
         let ended = process.ended();
         assert_eq!(ended.code, Some(code));
         assert_eq!(ended.out, [""; 0]);

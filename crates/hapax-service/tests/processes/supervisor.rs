@@ -5,9 +5,12 @@ use rustix::process::Signal;
 use std::{os::unix::net::UnixDatagram, time::Duration};
 
 pub(crate) const CASES: &[(&str, fn())] = &[
-    ("supervisor_is_told_when_everything_is_ready_and_when_it_stops", told_at_a_path),
+    (
+        "supervisor_is_told_when_everything_is_ready_and_when_it_stops",
+        supervisor_is_told_when_everything_is_ready_and_when_it_stops,
+    ),
     #[cfg(target_os = "linux")]
-    ("supervisor_is_told_at_an_abstract_address", told_at_an_abstract_address),
+    ("supervisor_is_told_at_an_abstract_address", supervisor_is_told_at_an_abstract_address),
     ("supervisor_that_is_not_there_changes_nothing", supervisor_that_is_not_there_changes_nothing),
 ];
 
@@ -32,14 +35,14 @@ fn listen(socket: &UnixDatagram, name: &str) {
     assert_eq!(process.ended().code, Some(0));
 }
 
-fn told_at_a_path() {
+fn supervisor_is_told_when_everything_is_ready_and_when_it_stops() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     listen(&UnixDatagram::bind(&path).unwrap(), path.to_str().unwrap());
 }
 
 #[cfg(target_os = "linux")]
-fn told_at_an_abstract_address() {
+fn supervisor_is_told_at_an_abstract_address() {
     use std::os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr};
     let name = format!("hapax-service-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();

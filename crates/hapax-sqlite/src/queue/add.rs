@@ -177,3 +177,6 @@ fn full(tx: &Moment<'_>, book: &Book) -> rusqlite::Result<Option<Added>> {
 pub(super) fn digest(fingerprint: &Fingerprint) -> Option<&[u8; 32]> {
     (*fingerprint != Fingerprint::ANY).then(|| fingerprint.digest())
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[INSERT, COPY, FIRST, CONTENT, DELIVERED, REPLACE, REPLACE_COPY];

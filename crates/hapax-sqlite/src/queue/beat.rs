@@ -127,3 +127,6 @@ fn of_consumer(desk: &Desk<'_>, consumer: &Consumer) -> rusqlite::Result<Vec<(Jo
 fn fence_at(time: Timestamp) -> u64 {
     hapax_core::queue::machine::fence(0, time)
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[OF_CONSUMER];

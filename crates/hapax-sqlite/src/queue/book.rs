@@ -14,7 +14,7 @@ const NEW_QUEUE: &str = "INSERT INTO hapax_queue (namespace, name) VALUES (?1, ?
 const SAVE_QUEUE: &str = "UPDATE hapax_queue SET concurrency = ?2, rate = ?3, rate_window = ?4, max_len = ?5, \
                           seq = ?6, fence = ?7 WHERE id = ?1";
 const GROUPS: &str = "SELECT id, name, paused, waiting, running, dead, added, done, cancelled, lost, bucket_used, \
-                      bucket_at, seen FROM hapax_queue_group WHERE queue = ?1 ORDER BY id";
+                      bucket_at, seen FROM hapax_queue_group WHERE queue = ?1";
 const NEW_GROUP: &str = "INSERT INTO hapax_queue_group (queue, name) VALUES (?1, ?2)";
 const DROP_GROUP: &str = "DELETE FROM hapax_queue_group WHERE id = ?1";
 const SAVE_GROUP: &str = "UPDATE hapax_queue_group SET paused = ?2, waiting = ?3, running = ?4, dead = ?5, added = ?6, \
@@ -99,7 +99,8 @@ impl Book {
 
     fn of(conn: &Connection, queue: Queue) -> rusqlite::Result<Self> {
         let mut statement = conn.prepare_cached(GROUPS)?;
-        let subs = statement.query_map([queue.id], sub)?.collect::<rusqlite::Result<Vec<_>>>()?;
+        let mut subs = statement.query_map([queue.id], sub)?.collect::<rusqlite::Result<Vec<_>>>()?;
+        subs.sort_by_key(|sub| sub.id);
         Ok(Self { before: (queue.clone(), subs.clone()), queue, subs })
     }
 
@@ -238,3 +239,7 @@ pub(super) fn integer(n: u64) -> i64 {
 pub(super) fn natural(n: i64) -> u64 {
     u64::try_from(n).unwrap_or_default()
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] =
+    &[QUEUE, NEW_QUEUE, SAVE_QUEUE, GROUPS, NEW_GROUP, DROP_GROUP, SAVE_GROUP, NAME_GROUP];

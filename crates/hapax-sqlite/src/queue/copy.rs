@@ -268,3 +268,6 @@ impl Desk<'_> {
         self.postpone(copy, self.tx.now.wall)
     }
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[OF_UID, OF_RECORD_IN, DELETE, MOVE, CANCEL, EXTEND];

@@ -137,3 +137,6 @@ fn priority(row: &Row<'_>, at: usize) -> rusqlite::Result<Priority> {
     let number = row.get(at)?;
     Ok(Priority::from_number(number).ok_or(FromSqlError::OutOfRange(i64::from(number)))?)
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[OF_GROUP, OVER];

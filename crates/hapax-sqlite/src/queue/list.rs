@@ -136,3 +136,6 @@ impl Search<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[WAITING, RUNNING, DEAD];

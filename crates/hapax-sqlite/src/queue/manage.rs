@@ -233,3 +233,6 @@ fn clear(desk: &mut Desk<'_>, newest: i64, most: usize) -> rusqlite::Result<usiz
     found.into_iter().try_for_each(|copy| desk.remove(copy))?;
     Ok(removed)
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[JOB_ID, UID, EDIT, EDITED, NEWEST, ALL];

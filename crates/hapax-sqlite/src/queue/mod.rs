@@ -229,3 +229,40 @@ impl QueueStore for SqliteStore {
         std::ptr::addr_eq(Arc::as_ptr(keys), self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    /// Whatever the tables hold, each statement goes to its rows by an index, in the order of that index.
+    #[test]
+    fn no_statement_passes_rows_that_it_does_not_want() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(crate::schema::V1).unwrap();
+        let modules = [
+            add::STATEMENTS,
+            beat::STATEMENTS,
+            book::STATEMENTS,
+            copy::STATEMENTS,
+            info::STATEMENTS,
+            list::STATEMENTS,
+            manage::STATEMENTS,
+            record::STATEMENTS,
+            schedule::STATEMENTS,
+            state::STATEMENTS,
+            stats::STATEMENTS,
+            step::STATEMENTS,
+        ];
+        for sql in modules.concat() {
+            let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let mut rows = plan.raw_query();
+            while let Some(row) = rows.next().unwrap() {
+                let part: String = row.get(3).unwrap();
+                // Of jobs whose leases end at the same time, those of one consumer are sorted.
+                let is_sorted = part == "USE TEMP B-TREE FOR LAST TERM OF ORDER BY" && sql == step::LOST;
+                assert!(part.starts_with("SEARCH") || is_sorted, "{part}: {sql}");
+            }
+        }
+    }
+}

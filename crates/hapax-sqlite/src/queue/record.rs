@@ -245,3 +245,6 @@ pub(crate) fn forget(tx: &Moment<'_>, limit: usize) -> rusqlite::Result<usize> {
 pub(super) fn span(span: Span) -> i64 {
     integer(span.as_millis())
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[BY_UID, BY_ID, DEAD_BY_ID, END, SAVE, RESULT, OVER, DELETE];

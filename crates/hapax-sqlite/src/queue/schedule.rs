@@ -66,3 +66,6 @@ pub(super) fn advance(
         statement.execute(params![namespace.as_str(), name.as_str(), from.as_millis(), to.as_millis()])?;
     Ok(moved > 0)
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[THERE, PUT, LIST, REMOVE, ADVANCE];

@@ -101,3 +101,6 @@ pub(super) struct Holder {
     /// How long the first of its leases lasts.
     pub(super) left: Duration,
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[STATE, FIRST, NEXT_HOLDER];

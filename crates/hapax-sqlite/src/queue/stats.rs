@@ -72,3 +72,6 @@ fn of(at: &Moment<'_>, queue: &QueueName, sub: &Sub) -> rusqlite::Result<QueueSt
         seen: sub.seen,
     })
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[NAMES, READY];

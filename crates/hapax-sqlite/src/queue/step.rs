@@ -16,7 +16,7 @@ use hapax_core::{
 };
 use rusqlite::{Row, params};
 
-const LOST: &str = concat!(
+pub(super) const LOST: &str = concat!(
     "SELECT ",
     copy::columns!(),
     ", j.uid FROM hapax_job_copy c CROSS JOIN hapax_job j ON j.id = c.job \
@@ -205,3 +205,6 @@ fn taken(row: &Row<'_>, fence: u64) -> rusqlite::Result<Taken> {
         added_at: Timestamp::from_millis(row.get(11)?),
     })
 }
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[LOST, READY, TAKE];
