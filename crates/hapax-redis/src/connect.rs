@@ -63,10 +63,20 @@ impl Connector {
 
     /// A connection to a server that can be worked with.
     pub(crate) async fn open(&self, deadline: Instant) -> Result<Line, Failure> {
+        // Whatever gets lost on the way to a node has a second try.
+        self.open_with(deadline, self.options.timeout / 2).await
+    }
+
+    /// A connection on which somebody may wait for an answer for so long.
+    pub(crate) async fn open_to_wait(&self, deadline: Instant, wait: Duration) -> Result<Line, Failure> {
+        self.open_with(deadline, wait).await
+    }
+
+    async fn open_with(&self, deadline: Instant, patience: Duration) -> Result<Line, Failure> {
         let opened = async {
             let line = match &self.options.place {
                 Place::One(address) => self.one(address, &self.options.login, self.options.db).await?,
-                Place::Cluster(nodes) => self.cluster(nodes).await?,
+                Place::Cluster(nodes) => self.cluster(nodes, patience).await?,
                 Place::Sentinel { nodes, master } => {
                     let (host, port) = sentinel::primary(self, nodes, master).await?;
                     let address = Address::Tcp(host, port);
@@ -135,7 +145,7 @@ impl Connector {
         }
     }
 
-    async fn cluster(&self, nodes: &[(String, u16)]) -> Result<Line, Failure> {
+    async fn cluster(&self, nodes: &[(String, u16)], patience: Duration) -> Result<Line, Failure> {
         let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
         let urls =
             nodes.iter().map(|(host, port)| format!("{scheme}://{}/", Address::Tcp(host.clone(), *port)));
@@ -145,8 +155,7 @@ impl Connector {
             .min_retry_wait(10)
             .max_retry_wait(500)
             .connection_timeout(limit.min(Duration::from_secs(5)))
-            // Whatever gets lost on the way to a node has a second try.
-            .response_timeout(limit / 2);
+            .response_timeout(patience);
         if let Some(user) = &self.options.login.user {
             builder = builder.username(user);
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     options::{OPTIONS, RedisOptions},
+    queue::RedisQueues,
     store::RedisStore,
 };
 use hapax_core::{
@@ -45,6 +46,7 @@ fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a
         let most = options.max_receipt;
         let store = Arc::new(RedisStore::connect(options).await?);
         let backend = Backend::new("redis", Arc::clone(&store) as _).with_clock(store.clock());
+        let backend = backend.with_queue(Arc::new(RedisQueues::of(&store)));
         Ok(backend.with_max_receipt(most).with_examiner(store))
     })
 }

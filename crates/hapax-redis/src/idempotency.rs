@@ -33,7 +33,7 @@ impl RedisStore {
     }
 
     /// Notes names whose outcome is unknown, so that listing those needs no scan. A note too many does no harm.
-    async fn note_unknowns(&self, reqs: impl Iterator<Item = &Complete>) {
+    pub(crate) async fn note_unknowns(&self, reqs: impl Iterator<Item = &Complete>) {
         let now = self.connector().clock.millis();
         let mut asks = Vec::new();
         for req in reqs {

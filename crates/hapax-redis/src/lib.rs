@@ -1,7 +1,8 @@
 //! The Redis store of hapax: one server, a primary that Sentinel names, or a Cluster. Redis 6.2 or later, Valkey.
 //!
 //! A record is one string, and a step is one round trip: a reservation is a plain `SET … NX GET PX`, every other step a
-//! script that writes down the rule of [`hapax_core::idempotency::machine`] for the server.
+//! script that writes down the rule of [`hapax_core::idempotency::machine`] for the server; those of queues follow
+//! [`hapax_core::queue::machine`].
 //!
 //! - **Time** is the server's. The key's own expiry ends a lease or a result; where a late result lies beside a
 //!   reservation, a script compares by the server's clock. The clocks of callers decide nothing.
@@ -14,6 +15,9 @@
 //! - **Rights**: a user of the server needs the keys `PREFIX{}*` and the commands `GET SET DEL TIME PTTL EVALSHA EVAL
 //!   SCAN ZADD ZSCAN ZREMRANGEBYSCORE PEXPIRE`; `WAIT` for `wait_replicas`; `INFO` and `CONFIG|GET` for `hapax doctor`; for Sentinel `ROLE`, and `SENTINEL` there;
 //!   for Cluster `CLUSTER|SLOTS` and what its driver asks (`CLUSTER`, `PING`, `ASKING`, `READONLY`).
+//! - **Queues** ([`RedisQueues`]) have their keys under `PREFIX{q*`, all of one queue in one slot, and need besides `HGET HSET
+//!   HDEL HLEN HMGET HEXISTS HINCRBY HGETALL ZREM ZRANGE ZRANGEBYSCORE ZRANGEBYLEX ZREMRANGEBYRANK ZMSCORE ZSCORE ZCARD
+//!   ZCOUNT BITFIELD EXISTS UNLINK RENAME BZPOPMIN`. Whoever waits for jobs has a connection of its own for it.
 //! - **Listing** goes through all keys of the server, a part at a time; unknown outcomes alone are found without.
 //!   Nothing is ever pruned: Redis removes what is over.
 
@@ -35,6 +39,7 @@ mod list;
 mod nodes;
 mod options;
 mod pause;
+mod queue;
 mod reserve;
 mod script;
 mod secret;
@@ -45,4 +50,4 @@ mod tls;
 mod tokens;
 mod value;
 
-pub use crate::{driver::DRIVER, options::RedisOptions, store::RedisStore};
+pub use crate::{driver::DRIVER, options::RedisOptions, queue::RedisQueues, store::RedisStore};

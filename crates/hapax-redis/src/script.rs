@@ -41,6 +41,10 @@ script!(RESOLVE, "#!lua flags=allow-oom\n", "now", "common", "resolve");
 script!(READ, "#!lua flags=no-writes\n", "now", "common", "read");
 
 impl Script {
+    pub(crate) const fn new(flags: &'static str, text: &'static str) -> Self {
+        Self { flags, text, forms: OnceLock::new(), texts: OnceLock::new() }
+    }
+
     fn texts(&self) -> &[String; 2] {
         self.texts.get_or_init(|| [format!("{}{}", self.flags, self.text), self.text.to_owned()])
     }

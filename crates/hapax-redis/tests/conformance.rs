@@ -4,15 +4,21 @@
 
 mod shift;
 
-use hapax_conformance::{BoxError, Insisting, Outcome, StoreUnderTest, Suite, async_trait};
+use hapax_conformance::{
+    BoxError, Insisting, Outcome, QueueClient, QueueUnderTest, StoreUnderTest, Suite, async_trait,
+};
 use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
-use hapax_redis::{RedisOptions, RedisStore};
+use hapax_redis::{RedisOptions, RedisQueues, RedisStore};
 use hapax_testkit::{
     Fault, Proxy, Rotation, check_clock, is_long, missing,
     redis::{PROGRAM, Redis, SharedCluster, SharedSentinel},
     run_off_by_an_hour,
 };
-use std::{process::ExitCode, sync::Mutex, time::Duration};
+use std::{
+    process::ExitCode,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 /// A case keeps megabytes, to see that they come back.
 const MAX_RECEIPT: usize = 2 * 1024 * 1024;
@@ -59,9 +65,15 @@ impl Place {
         Ok(RedisStore::connect(options.max_receipt(MAX_RECEIPT)).await?)
     }
 
+    async fn queues(&self, more: &str) -> Result<QueueClient, BoxError> {
+        let store = Arc::new(self.client(more).await?);
+        Ok(QueueClient::new(Arc::new(RedisQueues::of(&store))).with_keys(store))
+    }
+
     async fn elapse(&self, servers: &[String], by: Duration) {
         for server in servers {
             shift::keys(server, &self.prefix, by).await;
+            shift::queue::keys(server, &self.prefix, by).await;
         }
     }
 }
@@ -90,6 +102,12 @@ impl Single {
 macro_rules! single {
     ($name:ident, $more:literal) => {
         struct $name(Single);
+
+        impl $name {
+            fn place(&self) -> &Place {
+                &self.0.place
+            }
+        }
 
         #[async_trait]
         impl StoreUnderTest for $name {
@@ -123,6 +141,18 @@ macro_rules! single {
             }
         }
     };
+}
+
+impl Cluster {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Sentinel {
+    fn place(&self) -> &Place {
+        &self.place
+    }
 }
 
 single!(Resp2, "");
@@ -254,6 +284,50 @@ impl StoreUnderTest for Sentinel {
     }
 }
 
+/// The queues beside the keys of a store under test.
+macro_rules! queues {
+    ($name:ident, $keys:ident, $more:literal, $is_usual:literal) => {
+        struct $name($keys);
+
+        #[async_trait]
+        impl QueueUnderTest for $name {
+            async fn fresh() -> Result<Self, BoxError> {
+                <$keys as StoreUnderTest>::fresh().await.map(Self)
+            }
+
+            async fn client(&self) -> Result<QueueClient, BoxError> {
+                self.0.place().queues($more).await
+            }
+
+            async fn elapse(&self, by: Duration) {
+                StoreUnderTest::elapse(&self.0, by).await;
+            }
+
+            fn exact_time() -> bool {
+                false
+            }
+
+            async fn reopen(&self) -> Result<bool, BoxError> {
+                StoreUnderTest::reopen(&self.0).await
+            }
+
+            fn skips(case: &str) -> Option<&'static str> {
+                let is_heavy = case.contains("::races::") || case.contains("::model::");
+                if is_heavy && !$is_usual && !is_long() {
+                    return Some("on one server alone, and elsewhere with HAPAX_TEST_LONG=1");
+                }
+                <$keys as StoreUnderTest>::skips(case)
+            }
+        }
+    };
+}
+
+queues!(Queues, Resp2, "", true);
+queues!(Queues3, Resp3, "&protocol=3", false);
+queues!(Queues62, Only62, "&commands=6.2", false);
+queues!(ClusterQueues, Cluster, "", false);
+queues!(SentinelQueues, Sentinel, "", false);
+
 /// On one server, which this process starts, from a process whose wall clock is wrong.
 fn with_wrong_clock(ahead: bool) -> Outcome {
     if let Some(why) = missing(&[PROGRAM]) {
@@ -273,6 +347,11 @@ fn main() -> ExitCode {
         .with::<Cut>("redis_cut")
         .with::<Cluster>("redis_cluster")
         .with::<Sentinel>("redis_sentinel")
+        .with_queues::<Queues>("redis")
+        .with_queues::<Queues3>("redis_resp3")
+        .with_queues::<Queues62>("redis_6_2")
+        .with_queues::<ClusterQueues>("redis_cluster")
+        .with_queues::<SentinelQueues>("redis_sentinel")
         .also("clocks::a_client_an_hour_ahead_is_answered_alike", || with_wrong_clock(true))
         .also("clocks::a_client_an_hour_behind_is_answered_alike", || with_wrong_clock(false))
         .run()

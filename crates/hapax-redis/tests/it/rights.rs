@@ -1,7 +1,7 @@
 //! Users and their rights.
 
 use crate::support::{
-    complete, is_held_done, is_yours, name, open, raw, refusal, reserve, run, span, try_open,
+    at, complete, is_held_done, is_yours, name, open, raw, refusal, reserve, run, span, try_open,
 };
 use hapax_core::{
     Applied, Coded as _, Namespace, StoreErrorKind, Token,
@@ -26,10 +26,6 @@ crate::list!("rights", &["flock"];
 
 fn with_password() -> Redis {
     Redis::with(&["--requirepass", "s3cret"])
-}
-
-fn at(server: &Redis, login: &str) -> String {
-    server.url().replace("redis://", &format!("redis://{login}@"))
 }
 
 async fn a_wrong_password_is_told() {

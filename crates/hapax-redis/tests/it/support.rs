@@ -27,6 +27,11 @@ pub(crate) async fn refusal(url: &str) -> StoreError {
     }
 }
 
+/// The server's URL for a user.
+pub(crate) fn at(server: &hapax_testkit::redis::Redis, login: &str) -> String {
+    server.url().replace("redis://", &format!("redis://{login}@"))
+}
+
 /// A connection that knows nothing of hapax.
 pub(crate) async fn raw(url: &str) -> redis::aio::MultiplexedConnection {
     redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap()

@@ -1,5 +1,7 @@
 //! Lets time pass for the keys of a case: their ends come nearer, those in the records and those of the keys.
 
+pub(crate) mod queue;
+
 use std::time::Duration;
 
 /// KEYS: a record. ARGV: milliseconds.
@@ -26,12 +28,24 @@ pub(crate) async fn keys(url: &str, prefix: &str, by: Duration) {
     let client = redis::Client::open(url).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let by = u64::try_from(by.as_millis()).unwrap();
+    let found = scan(&mut connection, &format!("{prefix}{{}}k:*")).await;
+    for chunk in found.chunks(128) {
+        let mut pipeline = redis::pipe();
+        for key in chunk {
+            pipeline.cmd("EVAL").arg(SHIFT).arg(1).arg(key).arg(by);
+        }
+        let _: Vec<i64> = pipeline.query_async(&mut connection).await.unwrap();
+    }
+}
+
+/// All keys of one server that the pattern matches.
+async fn scan(connection: &mut redis::aio::MultiplexedConnection, pattern: &str) -> Vec<Vec<u8>> {
     let mut cursor = 0_u64;
     let mut found: Vec<Vec<u8>> = Vec::new();
     loop {
         let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(format!("{prefix}{{}}k:*")).arg("COUNT").arg(1000);
-        let (next, keys): (u64, Vec<Vec<u8>>) = scan.query_async(&mut connection).await.unwrap();
+        scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(1000);
+        let (next, keys): (u64, Vec<Vec<u8>>) = scan.query_async(connection).await.unwrap();
         found.extend(keys);
         cursor = next;
         if cursor == 0 {
@@ -40,11 +54,5 @@ pub(crate) async fn keys(url: &str, prefix: &str, by: Duration) {
     }
     found.sort_unstable();
     found.dedup();
-    for chunk in found.chunks(128) {
-        let mut pipeline = redis::pipe();
-        for key in chunk {
-            pipeline.cmd("EVAL").arg(SHIFT).arg(1).arg(key).arg(by);
-        }
-        let _: Vec<i64> = pipeline.query_async(&mut connection).await.unwrap();
-    }
+    found
 }

@@ -1,0 +1,54 @@
+//! The scripts of queues.
+
+use crate::script::Script;
+
+macro_rules! part {
+    ($file:literal) => {
+        include_str!(concat!("../scripts/queue/", $file, ".lua"))
+    };
+}
+
+// Each has the parts that it needs: a server makes all functions of a script anew for each call.
+macro_rules! script {
+    ($name:ident, $flags:literal, [$($part:literal),*], $($own:expr),+ $(,)?) => {
+        pub(super) static $name: Script = Script::new(
+            $flags,
+            concat!(include_str!("../scripts/now.lua"), part!("common"), $(part!($part),)* $($own),+),
+        );
+    };
+}
+
+// A server whose memory is full refuses new jobs. What ends one, or puts it off, must still go through.
+script!(ADD, "#!lua\n", ["places"], part!("add"));
+script!(STEP, "#!lua flags=allow-oom\n", ["facts", "over", "room"], "local complete_keys\n", part!("step"),);
+script!(
+    JOINT,
+    "#!lua flags=allow-oom\n",
+    ["facts", "over", "room"],
+    "local function complete_keys(KEYS, ARGV)\n",
+    include_str!("../scripts/complete_usual.lua"),
+    include_str!("../scripts/common.lua"),
+    include_str!("../scripts/complete.lua"),
+    "end\n",
+    part!("step"),
+);
+script!(BEAT, "#!lua flags=allow-oom\n", ["facts", "over", "back"], part!("beat"));
+script!(GIVE_BACK, "#!lua flags=allow-oom\n", ["facts", "over", "back"], part!("give_back"));
+script!(LOOK, "#!lua flags=allow-oom\n", ["room"], part!("look"));
+script!(SUBSCRIBE, "#!lua\n", [], part!("subscribe"));
+script!(UNSUBSCRIBE, "#!lua flags=allow-oom\n", [], part!("unsubscribe"));
+script!(CLEAR, "#!lua flags=allow-oom\n", ["facts", "over"], part!("clear"));
+script!(FIND, "#!lua flags=no-writes\n", ["places", "meant"], part!("find"));
+script!(LIST, "#!lua flags=no-writes\n", [], part!("list"));
+script!(STATS, "#!lua flags=no-writes\n", [], part!("stats"));
+script!(CANCEL, "#!lua flags=allow-oom\n", ["facts", "over", "places", "meant"], part!("cancel"));
+script!(RESCHEDULE, "#!lua\n", ["facts", "places", "meant"], part!("reschedule"));
+script!(PAUSE, "#!lua flags=allow-oom\n", [], part!("pause"));
+script!(LIMITS, "#!lua\n", [], part!("limits"));
+script!(REDRIVE, "#!lua\n", ["facts", "over", "places"], part!("redrive"));
+script!(EDIT, "#!lua\n", ["facts", "over", "places"], part!("edit"));
+script!(DROP_DEAD, "#!lua flags=allow-oom\n", ["facts", "over", "places"], part!("drop_dead"));
+script!(PRUNE, "#!lua flags=allow-oom\n", [], part!("prune"));
+pub(super) static PUT_SCHEDULE: Script = Script::new("#!lua\n", part!("put_schedule"));
+pub(super) static ADVANCE_SCHEDULE: Script =
+    Script::new("#!lua flags=allow-oom\n", part!("advance_schedule"));
