@@ -13,7 +13,8 @@ pub struct NewJob {
     /// The caller's own name for the job. The same id is the same job, while it lives and for
     /// [`remember`](Self::remember) after its end.
     pub job_id: Option<Key>,
-    /// Of the payload: tells a repeated `add` from another job under the same id.
+    /// Of the payload: tells a repeated `add` from another job under the same id. Compared as it is: here a fingerprint of
+    /// another version is another one.
     pub fingerprint: Fingerprint,
     /// Opaque bytes.
     pub payload: Bytes,

@@ -2,14 +2,14 @@
 
 use super::list;
 use crate::{
-    fixture::{Verdict, same},
+    fixture::{Verdict, holds, same},
     queue::{
         desk::{Desk, texts},
         requests::{done, group, job, jobs, later, step},
     },
     requests::{ms, span},
 };
-use hapax_core::queue::{Limits, Step};
+use hapax_core::queue::{Limits, Step, Wait};
 
 list!("limits":
     limits_are_kept,
@@ -17,6 +17,7 @@ list!("limits":
     no_more_start_within_a_time,
     a_full_queue_refuses_and_drops_nothing,
     limits_hold_for_each_group,
+    waiting_goes_on_while_a_limit_holds,
 );
 
 async fn limits_are_kept(desk: Desk) -> Verdict {
@@ -68,6 +69,26 @@ async fn a_full_queue_refuses_and_drops_nothing(desk: Desk) -> Verdict {
     desk.gets("w", 1, "a").await?;
     same("the answer", &desk.add(job("d")).await?, &"new".into())?;
     desk.gets("w", 5, "c d").await
+}
+
+async fn waiting_goes_on_while_a_limit_holds(desk: Desk) -> Verdict {
+    let wait = |limit| Wait { queue: jobs(), group: step("w", 1).group, limit };
+    let limits = [
+        Limits { concurrency: Some(1), ..Limits::default() },
+        Limits { rate: Some((1, span(ms(600_000)))), ..Limits::default() },
+    ];
+    for (round, limits) in limits.into_iter().enumerate() {
+        desk.a.purge(&jobs()).await?;
+        desk.a.set_limits(&jobs(), &limits).await?;
+        desk.adds(&[job(&format!("first {round}")), job(&format!("second {round}"))]).await?;
+        desk.takes_one("w").await?;
+        // One more is ready, and may not start: who waits for it must not be sent around at once.
+        let limit = ms(100);
+        let before = tokio::time::Instant::now();
+        desk.a.wait(&wait(limit)).await?;
+        holds(before.elapsed() >= limit, || format!("the wait ended after {:?}", before.elapsed()))?;
+    }
+    Ok(())
 }
 
 async fn limits_hold_for_each_group(desk: Desk) -> Verdict {

@@ -292,13 +292,9 @@ impl Book {
         if let Some(most) = limits.concurrency {
             want = want.min((most as usize).saturating_sub(sub.running()));
         }
-        let mut later = None;
+        let asked = want;
         if let Some(rate) = limits.rate {
-            let admitted = sub.bucket.admits(rate, now.wall, want);
-            if admitted < want && sub.first_ready().is_some() {
-                later = Some(now.wall.after(sub.bucket.next(rate)));
-            }
-            want = admitted;
+            want = sub.bucket.admits(rate, now.wall, want);
         }
         let mut jobs = Vec::new();
         while jobs.len() < want
@@ -314,8 +310,12 @@ impl Book {
             jobs.push(taken(uid, &job, fence));
             sub.put(uid, job);
         }
+        let mut later = None;
         if let Some(rate) = limits.rate {
             sub.bucket.take(rate, jobs.len());
+            if jobs.len() < asked && sub.first_ready().is_some() {
+                later = Some(now.wall.after(sub.bucket.next(rate)));
+            }
         }
         if !jobs.is_empty() {
             self.fence = fence;

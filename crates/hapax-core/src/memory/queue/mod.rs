@@ -90,13 +90,7 @@ impl MemoryQueues {
         let Some(sub) = book.meant(Some(&req.group)).pop().and_then(|at| book.subs.get(at)) else {
             return req.limit;
         };
-        if sub.paused {
-            req.limit
-        } else if sub.first_ready().is_some() || sub.first_lost(now.boot).is_some() {
-            Duration::ZERO
-        } else {
-            sub.next_due().map_or(req.limit, |due| due.since(now.wall).min(req.limit))
-        }
+        sub.next(&book.limits, &now).unwrap_or(req.limit).min(req.limit)
     }
 }
 

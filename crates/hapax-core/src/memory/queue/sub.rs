@@ -3,11 +3,14 @@
 use crate::{
     BootTime, Now, Timestamp,
     queue::{
-        Consumer, DeadReason, Group, JobInfo, JobState, NewJob, Priority, QueueName, QueueStats, Uid,
+        Consumer, DeadReason, Group, JobInfo, JobState, Limits, NewJob, Priority, QueueName, QueueStats, Uid,
         machine::{Bucket, Facts},
     },
 };
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 /// A job in one group.
 #[derive(Clone, Debug)]
@@ -106,6 +109,26 @@ impl Sub {
 
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         self.delayed.first().map(|(due, ..)| *due)
+    }
+
+    /// In how long a step may find something; `None`: not unless something changes.
+    pub(super) fn next(&self, limits: &Limits, now: &Now) -> Option<Duration> {
+        if self.paused {
+            return None;
+        }
+        let lost = self.running.first().map(|(until, _)| until.since(now.boot));
+        let is_full = limits.concurrency.is_some_and(|most| self.running.len() >= most as usize);
+        let start = if is_full {
+            None
+        } else if self.first_ready().is_some() {
+            Some(limits.rate.map_or(Duration::ZERO, |rate| {
+                let mut bucket = self.bucket;
+                if bucket.admits(rate, now.wall, 1) > 0 { Duration::ZERO } else { bucket.next(rate) }
+            }))
+        } else {
+            self.next_due().map(|due| due.since(now.wall))
+        };
+        [lost, start].into_iter().flatten().min()
     }
 
     pub(super) fn running(&self) -> usize {

@@ -23,6 +23,19 @@ pub(super) enum Came {
     Dead,
 }
 
+impl Came {
+    /// The label of a metric.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Discarded => "discarded",
+            Self::Retried => "retried",
+            Self::Snoozed => "snoozed",
+            Self::Dead => "dead",
+        }
+    }
+}
+
 /// A job that has ended here, and not yet in the store.
 #[derive(Debug)]
 pub(super) struct Ended {

@@ -18,7 +18,7 @@ use crate::{
         raw::{Halt, Handler, RawJob},
     },
 };
-use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
+use futures_util::future::{BoxFuture, FutureExt, OptionFuture, join_all};
 use hapax_core::{
     Applied, BootTime, Clock, Span, StoreError, StoreResult, Timestamp,
     idempotency::Write,
@@ -273,9 +273,10 @@ impl Run<'_> {
         if self.mode == Mode::Once {
             self.left = 0;
         }
-        // What took too long to come here may be another worker's before its handler is through.
+        // What took too long to come here may be another worker's before its handler is through; and one who stops starts
+        // nothing more.
         let late = self.core.clock.boot().since(asked) >= self.core.lease.get() / 2;
-        if late && !stepped.jobs.is_empty() {
+        if (late || self.core.stop.is_cancelled()) && !stepped.jobs.is_empty() {
             self.give_back(&stepped.jobs, false).await;
         } else {
             stepped.jobs.into_iter().for_each(|taken| self.start(taken, asked, stepped.now));
@@ -305,10 +306,14 @@ impl Run<'_> {
 
     fn count(&mut self, ended: &Ended, job: Write) {
         if job == Write::Fenced && !ended.sent {
+            metrics::counter!("hapax_jobs_lost_total", "queue" => self.core.queue.name.to_string())
+                .increment(1);
             tracing::warn!(job = %ended.finish.uid, code = "queue.lease_lost", "a job that ended here is another worker's by now");
             self.ran.lost += 1;
             return;
         }
+        metrics::counter!("hapax_jobs_ended_total", "queue" => self.core.queue.name.to_string(), "end" => ended.came.as_str())
+            .increment(1);
         self.ran.replayed += u64::from(ended.replayed && ended.came == Came::Done);
         match ended.came {
             Came::Done => self.ran.done += 1,
@@ -395,9 +400,8 @@ impl Run<'_> {
 
 /// Where keys and jobs are in different places: the keys first, so that a job which runs again finds its key done.
 async fn keys_first(ended: &mut [Ended]) {
-    for ended in ended {
-        if let Some(ending) = ended.ending.take() {
-            let _kept = ending.reservation.end_now(ending.complete).await;
-        }
-    }
+    // Side by side: stores gather what is ready at once.
+    let endings = ended.iter_mut().filter_map(|ended| ended.ending.take());
+    let completions = endings.map(|ending| ending.reservation.end_now(ending.complete));
+    let _all_kept = join_all(completions).await;
 }
