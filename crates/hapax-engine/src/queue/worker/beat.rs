@@ -59,7 +59,10 @@ async fn beat(core: &Arc<Core>, pulse: &mut Pulse) {
         Ok(beaten) => {
             core.held.renew(&req.held, asked.after(core.lease.get()));
             for uid in &beaten.lost {
-                tracing::warn!(job = %uid, code = "queue.lease_lost", "a job is another worker's by now");
+                // The beat may have met the end of a job: it is not lost, and its own answer says so.
+                if core.held.runs(uid) {
+                    tracing::warn!(job = %uid, code = "queue.lease_lost", "a job is another worker's by now");
+                }
                 core.held.halt(uid, Halt::Lost);
             }
             for uid in &beaten.cancelled {

@@ -27,6 +27,8 @@ struct Job {
     delivery: u64,
     /// Knows until when it is ours, counted from before the last request that was granted.
     control: Control,
+    /// Its handler is through: the answer to its end tells whose it was.
+    is_over: bool,
 }
 
 impl Held {
@@ -38,9 +40,21 @@ impl Held {
     pub(super) fn insert(&self, taken: &Taken, deadline: BootTime) -> Control {
         let control = Control::default();
         control.renew(deadline);
-        let job = Job { delivery: taken.delivery, control: control.clone() };
+        let job = Job { delivery: taken.delivery, control: control.clone(), is_over: false };
         self.state().jobs.insert(taken.uid, job);
         control
+    }
+
+    /// Its handler is through.
+    pub(super) fn over(&self, uid: &Uid, delivery: u64) {
+        if let Some(job) = self.state().jobs.get_mut(uid).filter(|job| job.delivery == delivery) {
+            job.is_over = true;
+        }
+    }
+
+    /// Whether its handler runs.
+    pub(super) fn runs(&self, uid: &Uid) -> bool {
+        self.state().jobs.get(uid).is_some_and(|job| !job.is_over)
     }
 
     /// The store has it.

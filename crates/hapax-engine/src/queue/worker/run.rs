@@ -294,10 +294,13 @@ impl Run<'_> {
         let limit = limit.filter(|_| !core.handler.keeps_time());
         self.handlers.spawn(async move {
             let facts = Facts::new(job.clone(), core.options.max_snooze, now);
-            facts.judge(match &core.once {
+            let (uid, delivery) = (job.taken.uid, job.taken.delivery);
+            let judged = match &core.once {
                 Some(once) => once.run(&core.handler, job, limit).await,
                 None => Judged::plain(run_handler(&core.handler, job, limit).await),
-            })
+            };
+            core.held.over(&uid, delivery);
+            facts.judge(judged)
         });
     }
 
