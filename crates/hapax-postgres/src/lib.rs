@@ -39,6 +39,7 @@ mod list;
 mod options;
 mod parse;
 mod prune;
+mod queue;
 mod schema;
 mod sessions;
 mod step;

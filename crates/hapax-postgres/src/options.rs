@@ -14,6 +14,7 @@ const OPTIONS: &[&str] = &[
     "schema",
     "prepared",
     "connections",
+    "listen_url",
     "host",
     "user",
     "password",
@@ -32,6 +33,7 @@ pub struct PostgresOptions {
     pub(crate) schema: String,
     pub(crate) prepared: bool,
     pub(crate) connections: usize,
+    listen: Option<PgConnectOptions>,
 }
 
 impl PostgresOptions {
@@ -46,6 +48,7 @@ impl PostgresOptions {
             schema: "hapax".to_owned(),
             prepared: false,
             connections: Self::CONNECTIONS,
+            listen: None,
         }
     }
 
@@ -77,6 +80,15 @@ impl PostgresOptions {
         self
     }
 
+    /// Where to listen for new jobs: the database itself, not a pooler before it. Without it, and without
+    /// [`prepared`](Self::prepared), which says that there is no pooler, workers look for jobs every 250 ms while they
+    /// have none.
+    #[must_use]
+    pub fn listen(mut self, database: PgConnectOptions) -> Self {
+        self.listen = Some(database);
+        self
+    }
+
     /// `postgres://[user[:password]@]host[:port][/database]`, user and password percent-encoded. What is not said comes
     /// from the variables `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE` and `PGSSLMODE`, and from the
     /// password file. Options:
@@ -85,6 +97,8 @@ impl PostgresOptions {
     /// - `schema=hapax`: where everything of hapax is; made where it is missing
     /// - `prepared=off|on`: whether statements are prepared and named. Off works behind any pooler
     /// - `connections=16`: at most so many
+    /// - `listen_url=postgres%3A%2F%2F…`: where to [`listen`](Self::listen) for new jobs, past a pooler; a URL without options
+    ///   of hapax, percent-encoded
     /// - `host=/FOLDER`: the folder of the server's socket; `user=`, `password=`
     /// - `sslmode=prefer|disable|allow|require|verify-ca|verify-full`, `sslrootcert=FILE`, `sslcert=FILE`, `sslkey=FILE`
     /// - `application_name=hapax`: what the server's administrator sees
@@ -114,7 +128,19 @@ impl PostgresOptions {
         if let Some(text) = url.option("connections") {
             options.connections = parse::number("connections", text, 1..=1000)?;
         }
+        if let Some(text) = url.option("listen_url") {
+            let database = PgConnectOptions::from_str(text).map_err(|_| {
+                config("`listen_url` is no URL: write `postgres://user:password@host:5432/database`, percent-encoded")
+            })?;
+            options = options.listen(database);
+        }
         Ok(options)
+    }
+
+    /// A connection that stays with one session, where it is known that there is one.
+    pub(crate) fn listener(&self) -> Option<PgConnectOptions> {
+        let to = self.listen.as_ref().or_else(|| self.prepared.then_some(&self.connect))?;
+        Some(to.clone().disable_statement_logging())
     }
 
     /// For the driver. Its log would show keys and receipts.
