@@ -97,8 +97,7 @@ impl PostgresOptions {
     /// - `schema=hapax`: where everything of hapax is; made where it is missing
     /// - `prepared=off|on`: whether statements are prepared and named. Off works behind any pooler
     /// - `connections=16`: at most so many
-    /// - `listen_url=postgres%3A%2F%2F…`: where to [`listen`](Self::listen) for new jobs, past a pooler; a URL without options
-    ///   of hapax, percent-encoded
+    /// - `listen_url=postgres://user@host:5432/database`: where to [`listen`](Self::listen) for new jobs, past a pooler
     /// - `host=/FOLDER`: the folder of the server's socket; `user=`, `password=`
     /// - `sslmode=prefer|disable|allow|require|verify-ca|verify-full`, `sslrootcert=FILE`, `sslcert=FILE`, `sslkey=FILE`
     /// - `application_name=hapax`: what the server's administrator sees
@@ -130,7 +129,7 @@ impl PostgresOptions {
         }
         if let Some(text) = url.option("listen_url") {
             let database = PgConnectOptions::from_str(text).map_err(|_| {
-                config("`listen_url` is no URL: write `postgres://user:password@host:5432/database`, percent-encoded")
+                config("`listen_url` is no URL: write `postgres://user:password@host:5432/database`")
             })?;
             options = options.listen(database);
         }

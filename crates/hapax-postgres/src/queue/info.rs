@@ -22,7 +22,8 @@ const OP: &str = "read a queue";
 struct Mark([i64; 4]);
 
 impl Mark {
-    const FIRST: Self = Self([i64::MIN; 4]);
+    /// Before all. A minus binds weaker than the cast of a literal, so not the least number.
+    const FIRST: Self = Self([-i64::MAX; 4]);
 
     fn parse(text: &str) -> Option<Self> {
         let parts = text.split('.').map(str::parse).collect::<Result<Vec<i64>, _>>().ok()?;

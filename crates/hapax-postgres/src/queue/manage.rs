@@ -142,7 +142,7 @@ impl PostgresStore {
 
     /// In several transactions, where there are many jobs; none that is added meanwhile.
     pub(super) async fn clear(&self, queue: &QueueId) -> StoreResult<u64> {
-        let (mut removed, mut newest, mut after) = (0, 0, (i64::MIN, Vec::new()));
+        let (mut removed, mut newest, mut after) = (0, 0, (0, Vec::new()));
         loop {
             let more = [
                 Value::Big(newest),

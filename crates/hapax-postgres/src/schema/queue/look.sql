@@ -216,7 +216,10 @@ BEGIN
         due_ := moment + ceil(greatest(used + of_.rate_window - of_.rate::numeric * of_.rate_window, 0)
             / greatest(of_.rate, 1));
     END IF;
-    next := greatest(least(lost, due_) - moment, 0);
+    next := least(lost, due_) - moment;
+    IF next < 0 THEN
+        next := 0;
+    END IF;
     RETURN NEXT;
 END
 $$;
