@@ -16,6 +16,8 @@ EXAMPLES:
   hapax once nightly-report -- ./report.sh      runs it; a second call prints what the first printed
   hapax once backup --every 1d -- ./backup.sh   once a day, however often cron calls
   hapax mail send mails.jsonl                   each mail once; run again, it sends what is left
+  hapax queue add thumbs '{\"file\":\"a.png\"}'     a job, kept until it is done
+  hapax queue work thumbs -- ./make-thumb       a command for each job
   hapax keys list                               what is kept
   hapax codes                                   exit codes, and what each error code means
 
@@ -23,6 +25,7 @@ Durations have a unit: 250ms, 5s, 10m, 24h, 7d.
 Stores: sqlite:PATH (the default, in $XDG_DATA_HOME/hapax/hapax.db), memory: (ends with the process),
   redis://HOST:PORT/DB, rediss:// (encrypted), redis+unix:PATH, redis+cluster://HOST,HOST, redis+sentinel://HOST,HOST/PRIMARY,
   postgres://HOST/DATABASE; in a build with the feature `mongodb` also mongodb://HOST/DATABASE.
+  `hapax help stores` lists every form and all options (timeout, TLS, schema, replicas, …).
 Settings: a flag, else the variable, else hapax.toml (store, namespace), else the default.
 An empty variable counts as unset; an empty HAPAX_STORE is refused.";
 
@@ -43,7 +46,7 @@ pub(crate) struct Cli {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Common options")]
 pub(crate) struct Global {
-    /// Where keys are kept [env: HAPAX_STORE]
+    /// Where keys are kept: `hapax help stores` lists the forms and their options [env: HAPAX_STORE]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Keeps the keys of one application apart from those of another [env: HAPAX_NAMESPACE] [default: default]

@@ -25,12 +25,15 @@ pub(crate) enum Exit {
 /// What each code means.
 pub(crate) const TABLE: &[(&str, &str)] = &[
     ("0", "done, or answered from an earlier run"),
-    ("1", "at least one item of a batch failed for certain"),
+    ("1", "at least one item of a batch failed for certain, or a job went dead"),
     ("2", "usage: the command line, the environment or hapax.toml is wrong"),
     ("65", "the input is invalid, or the key was used for something else"),
     ("69", "the store or a server cannot be reached or refused to work; nothing was run"),
     ("70", "a bug in hapax"),
-    ("75", "try again later: a call under the key is in flight, or a --wait for it ran out"),
+    (
+        "75",
+        "try again later: a call under the key is in flight, the queue is full, or a --wait for one of these ran out",
+    ),
     ("76", "the outcome is unknown: the effect may have happened"),
     ("79", "the lease was lost while the command ran"),
     ("124", "a --timeout on the whole command ran out"),
@@ -80,12 +83,18 @@ impl Exit {
             ("command.not_executable", _) => Self::Command(126),
             // Or of whichever signal it was.
             ("command.interrupted", _) => Self::Signal(2),
-            ("idempotency.timed_out", _) => Self::TimedOut,
-            ("idempotency.lease_lost" | "idempotency.lease_ceiling" | "idempotency.fenced", _) => {
-                Self::LeaseLost
-            }
+            ("idempotency.timed_out" | "command.timed_out", _) => Self::TimedOut,
+            (
+                "idempotency.lease_lost"
+                | "idempotency.lease_ceiling"
+                | "idempotency.fenced"
+                | "queue.lease_lost",
+                _,
+            ) => Self::LeaseLost,
             // The verdict was meant for something else.
             ("idempotency.changed", _) => Self::Invalid,
+            // One of the jobs that a worker ran.
+            ("queue.dead", _) => Self::ItemFailed,
             (_, "internal") => Self::Bug,
             // Nothing was run, whether or not the request reached the store.
             (code, _) if code.starts_with("store.") => Self::Unreachable,

@@ -60,6 +60,13 @@ pub(crate) const CODES: &[CodeInfo] = &[
         "a signal came before the command was started; the key is free",
         "run it again",
     ),
+    CodeInfo::new(
+        "command.timed_out",
+        "conflict",
+        true,
+        "what was waited for has not ended within --timeout",
+        "wait again, or longer",
+    ),
     CodeInfo::new("command.internal", "internal", false, "a bug in hapax", "report it with the message"),
 ];
 
@@ -104,8 +111,9 @@ impl Failure {
         let mut next = source;
         while let Some(cause) = next {
             let text = cause.to_string();
-            let said =
-                self.message.contains(&text) || self.causes.last().is_some_and(|last| text.contains(last));
+            // Some errors repeat their cause, and others are repeated by it.
+            let said = self.message.contains(&text)
+                || self.causes.iter().any(|earlier| text.contains(earlier) || earlier.contains(&text));
             if !said {
                 self.causes.push(text);
             }
@@ -172,7 +180,14 @@ impl Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let failure = Self::of(&error);
+        let mut failure = Self::of(&error);
+        if error.kind() == StoreErrorKind::Auth {
+            let help = match error.backend() {
+                "sqlite" => "check the permissions of the file and of its folder",
+                _ => "check the user, its password, and what it may do on the server",
+            };
+            failure = failure.help(help);
+        }
         // What stands in the URL is usage; where it leads to is the store. Only stores with a place say the latter.
         let of_url = error.kind() == StoreErrorKind::Config
             && (error.op() == "read the store URL" || matches!(error.backend(), "hapax" | "memory"));
@@ -225,5 +240,39 @@ mod tests {
         let failure = Failure::from(outer);
         assert_eq!(failure.causes, ["sqlite could not open: locked"]);
         assert_eq!(failure.code, "store.unavailable");
+        let outer = std::io::Error::other("error returned from database: password authentication failed");
+        let outer =
+            StoreError::new(StoreErrorKind::Auth, "postgres", "open the store", "h refused the password")
+                .with_source(Repeats(outer, std::io::Error::other("password authentication failed")));
+        let failure = Failure::from(outer);
+        assert_eq!(failure.causes, ["error returned from database: password authentication failed"]);
+    }
+
+    #[test]
+    fn a_refused_login_is_not_about_a_file() {
+        let help = |backend| {
+            let error = StoreError::new(StoreErrorKind::Auth, backend, "open the store", "no");
+            Failure::from(error).remedy().unwrap()
+        };
+        assert!(help("sqlite").contains("permissions of the file"));
+        for server in ["redis", "postgres", "mongodb"] {
+            assert!(help(server).contains("password") && !help(server).contains("file"));
+        }
+    }
+
+    /// As some drivers do.
+    #[derive(Debug)]
+    struct Repeats(std::io::Error, std::io::Error);
+
+    impl std::fmt::Display for Repeats {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            self.0.fmt(f)
+        }
+    }
+
+    impl Error for Repeats {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.1)
+        }
     }
 }

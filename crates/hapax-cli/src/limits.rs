@@ -14,13 +14,24 @@ use std::{
 
 /// More open files than a run takes that starts a command. With fewer, something in the middle of it would fail.
 const FILES: usize = 40;
+/// And than each command takes, with its guard, that runs beside another.
+const FILES_OF_COMMAND: usize = 16;
 
 /// Whether there is room for the files of a run.
 pub(crate) fn check_open_files() -> Result<(), Failure> {
+    check(FILES)
+}
+
+/// Whether there is room for the files of so many commands at once.
+pub(crate) fn check_open_files_of(commands: usize) -> Result<(), Failure> {
+    check(FILES + FILES_OF_COMMAND * commands)
+}
+
+fn check(files: usize) -> Result<(), Failure> {
     let spare: io::Result<Vec<OwnedFd>> =
-        (0..FILES).map(|_| io::stdin().as_fd().try_clone_to_owned()).collect();
+        (0..files).map(|_| io::stdin().as_fd().try_clone_to_owned()).collect();
     spare.map(drop).map_err(|error| {
-        let message = format!("too many open files: a run needs room for {FILES} more");
+        let message = format!("too many open files: a run needs room for {files} more");
         Failure::new(Exit::Unreachable, "store.unavailable", message)
             .because(Some(&error))
             .help("raise `ulimit -n`; nothing was run")

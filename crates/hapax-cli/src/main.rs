@@ -12,7 +12,7 @@
 
 mod args;
 #[cfg(unix)]
-#[allow(dead_code, reason = "jobs of a worker, which reads no terminal, use the rest")]
+#[allow(dead_code, reason = "tests that include it use the rest")]
 mod child;
 mod commands;
 mod config;
@@ -103,7 +103,9 @@ fn parse() -> Result<Cli, Exit> {
         }
         output::stderr_bytes(text.to_string().as_bytes());
         if error.kind() == ErrorKind::UnknownArgument && forgot_dashes() {
-            output::stderr_bytes(b"\nThe command goes behind `--`: hapax once KEY -- CMD ARG\n");
+            output::stderr_bytes(
+                b"\nThe command goes behind `--`: hapax once KEY -- CMD ARG, hapax queue work QUEUE -- CMD ARG\n",
+            );
         }
         if wants_json() {
             let text = text.to_string();
@@ -138,7 +140,8 @@ fn quick(_: impl Iterator<Item = OsString>) -> Option<Cli> {
 /// Whether a command to run may have been given without the `--` in front.
 fn forgot_dashes() -> bool {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
-    args.iter().any(|arg| arg == OsStr::new("once")) && !args.iter().any(|arg| arg == OsStr::new("--"))
+    args.iter().any(|arg| arg == OsStr::new("once") || arg == OsStr::new("work"))
+        && !args.iter().any(|arg| arg == OsStr::new("--"))
 }
 
 /// Whether objects were asked for on a command line that could not be read.

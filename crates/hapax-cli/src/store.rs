@@ -6,7 +6,13 @@ use crate::{
     text,
 };
 use hapax::{BackendUrl, Hapax, core::registry::ConnectOptions, sqlite::SqliteOptions};
-use std::{env, fmt::Write as _, fs, io::ErrorKind, path::PathBuf};
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 /// Whether another run has to find what this one keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +53,11 @@ pub(crate) fn url(settings: &Settings) -> Result<String, Failure> {
     }
 }
 
-/// Whether the store is a file that is not there yet. Then nothing is kept, and opening it would make it.
-pub(crate) fn is_missing(settings: &Settings) -> Result<bool, Failure> {
+/// What to say where the store is a file that is not there yet: nothing is kept then, and opening it would make it. Where
+/// not even the folder of a file that was named is there, opening it tells.
+pub(crate) fn missing(settings: &Settings) -> Result<Option<String>, Failure> {
+    let is_there =
+        |path: &Path| fs::metadata(path).map_or_else(|error| error.kind() != ErrorKind::NotFound, |_| true);
     let path = match &settings.store {
         None => data_folder()?.join("hapax").join("hapax.db"),
         Some(url) => match BackendUrl::parse(url)? {
@@ -56,13 +65,24 @@ pub(crate) fn is_missing(settings: &Settings) -> Result<bool, Failure> {
                 // What is wrong in it is wrong whether or not the file is there.
                 SqliteOptions::from_url(&url, &ConnectOptions::default())?;
                 let rest = url.rest();
-                PathBuf::from(rest.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(rest))
+                let path = PathBuf::from(
+                    rest.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(rest),
+                );
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                if folder.is_some_and(|folder| !is_there(folder)) {
+                    return Ok(None);
+                }
+                path
             }
-            _ => return Ok(false),
+            _ => return Ok(None),
         },
     };
+    let path = std::path::absolute(&path).unwrap_or(path);
     // Whatever else may be wrong there, opening it tells.
-    Ok(fs::metadata(&path).is_err_and(|error| error.kind() == ErrorKind::NotFound))
+    Ok((!is_there(&path)).then(|| {
+        let shown = text::shown(&path.display().to_string());
+        format!("the store {shown} is not there yet: nothing is kept, and the first command that keeps something makes it")
+    }))
 }
 
 /// The flags that lead another command to the same store and namespace, for messages.

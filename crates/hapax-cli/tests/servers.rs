@@ -131,6 +131,11 @@ fn doctor_finds_what_would_forget_keys() {
     assert!(object["clock_ahead_ms"].as_i64().unwrap().abs() < 1_000, "{object}");
     assert!(object["facts"]["version"].as_str().unwrap().starts_with("Redis "), "{object}");
 
+    let url = format!("{}?wait_replicas=1", sound.url());
+    let object = machine.hapax(&["doctor", "--json", "--store", &url]).exits(1).json();
+    assert_eq!((&object["severity"], &object["findings"][0]["check"]), (&"error".into(), &"replicas".into()));
+    machine.sh(&["once", "k", "--store", &url], "echo x > ran").exits(69).says("fewer than 1 replicas");
+
     let forgetful = Redis::with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
     let object = look(&forgetful).exits(1).json();
     assert_eq!((&object["severity"], &object["findings"][0]["check"]), (&"error".into(), &"eviction".into()));

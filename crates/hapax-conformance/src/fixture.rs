@@ -45,6 +45,10 @@ impl Fixture {
         self.subject.exact_time()
     }
 
+    pub(crate) fn is_slow(&self) -> bool {
+        self.subject.is_slow()
+    }
+
     /// How far an instant may be from the expected one.
     pub(crate) fn tolerance(&self) -> Duration {
         if self.exact() { Duration::ZERO } else { Duration::from_secs(10) }

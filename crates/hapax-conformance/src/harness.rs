@@ -28,6 +28,11 @@ pub trait StoreUnderTest: Send + Sync + Sized + 'static {
         true
     }
 
+    /// Whether a step takes milliseconds rather than microseconds: the long run then checks a tenth of the random lists.
+    fn is_slow() -> bool {
+        false
+    }
+
     /// Closes the store and opens it again, as a new start of its process would. All clients of before are gone by
     /// then. `false`: this store keeps nothing beyond its process.
     async fn reopen(&self) -> Result<bool, BoxError> {
@@ -52,6 +57,7 @@ pub(crate) trait Subject: Send + Sync {
     async fn elapse(&self, by: Duration);
     async fn reopen(&self) -> Result<bool, BoxError>;
     fn exact_time(&self) -> bool;
+    fn is_slow(&self) -> bool;
 }
 
 #[async_trait]
@@ -67,5 +73,8 @@ impl<H: StoreUnderTest> Subject for H {
     }
     fn exact_time(&self) -> bool {
         H::exact_time()
+    }
+    fn is_slow(&self) -> bool {
+        H::is_slow()
     }
 }

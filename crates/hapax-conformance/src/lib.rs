@@ -54,12 +54,14 @@ mod requests;
 mod scenes;
 mod shown;
 mod suite;
+mod urls;
 
 pub use crate::{
     harness::StoreUnderTest,
     insisting::{Faults, Insisting},
     queue::{QueueClient, QueueUnderTest},
     suite::{Case, Outcome, Suite, cases, main, queue_cases},
+    urls::untrue_options,
 };
 /// For `impl StoreUnderTest for …` without naming the crate in your manifest.
 pub use async_trait::async_trait;

@@ -7,8 +7,8 @@ use hapax_core::{
 };
 use std::time::Duration;
 
-/// Of every lease, unless a case says otherwise.
-pub(crate) const LEASE: Duration = Duration::from_mins(1);
+/// Of every lease, unless a case says otherwise. No case takes so long, however slow its store is.
+pub(crate) const LEASE: Duration = Duration::from_mins(5);
 /// Of every result, unless a case says otherwise.
 pub(crate) const TTL: Duration = Duration::from_hours(1);
 
@@ -84,6 +84,11 @@ pub(crate) fn retake(name: &Name, token: Token) -> Retake {
 pub(crate) fn happened(name: &Name, token: Token, text: &str) -> Resolve {
     let resolution = Resolution::Happened { receipt: receipt(text), ttl: span(TTL) };
     Resolve { name: name.clone(), token, version: None, resolution }
+}
+
+/// Forgets the record that `seen` made.
+pub(crate) fn forget(name: &Name, token: Token, seen: Token) -> Resolve {
+    Resolve { name: name.clone(), token, version: Some(seen.version()), resolution: Resolution::Forget }
 }
 
 pub(crate) fn did_not(name: &Name, token: Token) -> Resolve {

@@ -93,6 +93,16 @@ impl StoreError {
     }
 }
 
+/// Why a store is refused that a newer hapax has raised to `layout`: one must know the layout `needed` to work with it, and
+/// this one knows `known`.
+pub fn needs_newer(place: &str, layout: i64, needed: i64, known: i64) -> String {
+    format!(
+        "{place} has layout {layout} and takes a hapax that knows layout {needed}; this is hapax {}, which knows layout \
+         {known}: run a newer hapax",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
 /// The answer of a store.
 pub type StoreResult<T> = Result<T, StoreError>;
 
@@ -117,14 +127,14 @@ pub const STORE_CODES: &[CodeInfo] = &[
         "unavailable",
         false,
         "the store refused the credentials or the rights",
-        "check user, password and the permissions of the file",
+        "on a server check user, password and rights; of a file, its permissions",
     ),
     CodeInfo::new(
         "store.config",
         "validation",
         false,
         "the URL, an option or the place of the store is wrong",
-        "the message names the part; `hapax help` lists the forms of a URL",
+        "the message names the part; `hapax help stores` lists the forms of a URL and their options",
     ),
     CodeInfo::new(
         "store.unsupported",
@@ -145,7 +155,7 @@ pub const STORE_CODES: &[CodeInfo] = &[
         "unavailable",
         false,
         "the store was made by a version that this one cannot work with",
-        "run the version the message names, or `hapax store upgrade`",
+        "run a hapax of the version that the message asks for",
     ),
     CodeInfo::new(
         "store.full",

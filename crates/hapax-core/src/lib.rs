@@ -20,6 +20,7 @@ pub mod memory;
 pub mod queue;
 pub mod registry;
 mod stable;
+pub mod stranger;
 pub mod time;
 pub mod token;
 pub mod url;

@@ -1,6 +1,6 @@
 //! Which drivers are there: an explicit value, no global.
 
-use crate::{Backend, BackendUrl, BoxFuture, StoreError, StoreErrorKind, StoreResult, memory};
+use crate::{Backend, BackendUrl, BoxFuture, StoreError, StoreErrorKind, StoreResult, memory, url::UrlHelp};
 use std::{fmt, time::Duration};
 
 /// How to connect.
@@ -29,6 +29,8 @@ pub struct Driver {
     pub name: &'static str,
     /// The schemes of its URLs.
     pub schemes: &'static [&'static str],
+    /// What its URLs look like.
+    pub url: UrlHelp,
     /// Connects.
     pub connect: for<'a> fn(&'a BackendUrl, &'a ConnectOptions) -> BoxFuture<'a, StoreResult<Backend>>,
 }
@@ -75,6 +77,11 @@ impl Registry {
     pub fn with(mut self, driver: Driver) -> Self {
         self.drivers.push(driver);
         self
+    }
+
+    /// All of them, the memory store first.
+    pub fn drivers(&self) -> &[Driver] {
+        &self.drivers
     }
 
     /// Connects to whatever the URL names.

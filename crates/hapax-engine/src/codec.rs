@@ -23,7 +23,7 @@ impl<T: serde::Serialize + serde::de::DeserializeOwned> Codec<T> for Json {
 
     fn encode(&self, value: &T) -> Result<Bytes, BoxError> {
         // What JSON has no form for must fail here, not come back as null: the stable form refuses it.
-        hapax_core::stable_hash(value)?;
+        hapax_core::fingerprint::canonical_json(value)?;
         Ok(serde_json::to_vec(value)?.into())
     }
 

@@ -123,7 +123,7 @@ pub const CODES: &[CodeInfo] = &[
         "idempotency.changed",
         "conflict",
         false,
-        "the record is not the unknown one that the verdict was meant for",
+        "the record is not the one that the verdict was meant for",
         "read it again with `hapax keys get`",
     ),
     CodeInfo::new(

@@ -1,11 +1,31 @@
 //! `mongodb:` URLs.
 
-use crate::{options::MongoOptions, store::MongoStore};
-use hapax_core::{Backend, BackendUrl, BoxFuture, Driver, StoreResult, registry::ConnectOptions};
+use crate::{
+    options::{MongoOptions, OPTIONS},
+    store::MongoStore,
+};
+use hapax_core::{
+    Backend, BackendUrl, BoxFuture, Driver, StoreResult, registry::ConnectOptions, url::UrlHelp,
+};
 use std::sync::Arc;
 
 /// `mongodb://` and `mongodb+srv://`, with the options of [`MongoOptions::from_url`].
-pub const DRIVER: Driver = Driver { name: "mongodb", schemes: &["mongodb", "mongodb+srv"], connect };
+pub const DRIVER: Driver = Driver {
+    name: "mongodb",
+    schemes: &["mongodb", "mongodb+srv"],
+    url: UrlHelp::new(
+        &[
+            (
+                "mongodb://[USER:PASSWORD@]HOST[:PORT][,HOST…][/DATABASE]",
+                "a server or a replica set; the database is `hapax` unless named",
+            ),
+            ("mongodb+srv://HOST[/DATABASE]", "the servers that the DNS names"),
+        ],
+        OPTIONS,
+        "mongodb://app:s%40fe@a.internal,b.internal/shop?replicaSet=rs0&tls=true",
+    ),
+    connect,
+};
 
 fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a, StoreResult<Backend>> {
     Box::pin(async move {

@@ -1,7 +1,7 @@
 //! What the database must hold, and making it so.
 
 use crate::{error::Failure, sessions::Sessions, value::number, write::Write};
-use hapax_core::StoreErrorKind;
+use hapax_core::{StoreErrorKind, error::needs_newer};
 use mongodb::bson::{Bson, Document, doc};
 use tokio::time::Instant;
 
@@ -111,13 +111,7 @@ fn check(found: Option<&Document>, place: &str) -> Result<(), Failure> {
     if reader <= READS && writer <= WRITES {
         return Ok(());
     }
-    Err(Failure::new(
-        StoreErrorKind::Version,
-        format!(
-            "{place} has layout {layout}, which needs a hapax that reads layout {reader} and writes layout {writer}; \
-             this one knows layout {LAYOUT}: run a newer hapax (`hapax store upgrade` of that version made the store so)"
-        ),
-    ))
+    Err(Failure::new(StoreErrorKind::Version, needs_newer(place, layout, reader.max(writer), LAYOUT)))
 }
 
 #[cfg(test)]

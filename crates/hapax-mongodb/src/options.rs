@@ -1,46 +1,85 @@
 //! Which database, and how to use it.
 
 use crate::{error::config, parse};
-use hapax_core::{BackendUrl, Clock, StoreResult, SystemClock, registry::ConnectOptions};
+use hapax_core::{BackendUrl, Clock, StoreResult, SystemClock, registry::ConnectOptions, url::UrlOption};
 use mongodb::{
     error::ErrorKind,
     options::{Acknowledgment, ClientOptions, ReadPreference, SelectionCriteria, Tls},
 };
 use std::{fmt, sync::Arc, time::Duration};
 
-/// The options of a URL that are ours.
-const OURS: &[&str] = &["timeout", "collection"];
-/// Those that are the driver's.
-const DRIVERS: &[&str] = &[
-    "appName",
-    "authMechanism",
-    "authMechanismProperties",
-    "authSource",
-    "directConnection",
-    "heartbeatFrequencyMS",
-    "journal",
-    "loadBalanced",
-    "localThresholdMS",
-    "maxIdleTimeMS",
-    "maxPoolSize",
-    "minPoolSize",
-    "readConcernLevel",
-    "readPreference",
-    "replicaSet",
-    "retryReads",
-    "retryWrites",
-    "srvMaxHosts",
-    "srvServiceName",
-    "ssl",
-    "tls",
-    "tlsAllowInvalidCertificates",
-    "tlsAllowInvalidHostnames",
-    "tlsCAFile",
-    "tlsCertificateKeyFile",
-    "tlsInsecure",
-    "w",
-    "wtimeoutMS",
+/// Accepted, so that a URL may be shared with other programs.
+const OVERRULED: &str = "Changes nothing: every write waits for the majority, every read is of the primary";
+
+/// The options of a URL: ours, then the driver's.
+pub(crate) const OPTIONS: &[UrlOption] = &[
+    UrlOption::TIMEOUT,
+    UrlOption::new(
+        "collection",
+        "TEXT",
+        Some("idempotency"),
+        "Where the records are; made where it is missing",
+    ),
+    UrlOption::new("appName", "TEXT", Some("hapax"), "What the server's administrator sees"),
+    UrlOption::new("authMechanism", "TEXT", None, "How to log in, such as SCRAM-SHA-256 or MONGODB-X509"),
+    UrlOption::new("authMechanismProperties", "TEXT", None, "What that way of logging in needs"),
+    UrlOption::new("authSource", "TEXT", None, "The database that knows the user"),
+    UrlOption::new(
+        "directConnection",
+        "true|false",
+        None,
+        "Talks to the named server alone, whatever set it belongs to",
+    ),
+    UrlOption::new("heartbeatFrequencyMS", "N", None, "How often each server is looked at, in milliseconds"),
+    UrlOption::new("journal", "true|false", None, OVERRULED),
+    UrlOption::new("loadBalanced", "true|false", None, "Whether a load balancer stands in front"),
+    UrlOption::new(
+        "localThresholdMS",
+        "N",
+        None,
+        "How much slower than the nearest a server may be, in milliseconds",
+    ),
+    UrlOption::new(
+        "maxIdleTimeMS",
+        "N",
+        None,
+        "A connection that is idle for so long is closed, in milliseconds",
+    ),
+    UrlOption::new("maxPoolSize", "N", None, "At most so many connections to a server"),
+    UrlOption::new("minPoolSize", "N", None, "At least so many connections to a server"),
+    UrlOption::new("readConcernLevel", "TEXT", None, OVERRULED),
+    UrlOption::new(
+        "readPreference",
+        "primary|primaryPreferred|secondary|secondaryPreferred|nearest",
+        None,
+        OVERRULED,
+    ),
+    UrlOption::new("replicaSet", "TEXT", None, "The name that the replica set must have"),
+    UrlOption::new("retryReads", "true|false", None, OVERRULED),
+    UrlOption::new("retryWrites", "true|false", None, OVERRULED),
+    UrlOption::new("srvMaxHosts", "N", None, "With mongodb+srv: at most so many of the servers found"),
+    UrlOption::new("srvServiceName", "TEXT", None, "With mongodb+srv: the service to look for"),
+    UrlOption::new("ssl", "true|false", None, "The same as tls"),
+    UrlOption::new("tls", "true|false", None, "Whether the connection is encrypted"),
+    UrlOption::new(
+        "tlsAllowInvalidCertificates",
+        "true|false",
+        None,
+        "Takes any certificate of the server: for tests",
+    ),
+    UrlOption::new("tlsCAFile", "FILE", None, "Authorities to trust (PEM)"),
+    UrlOption::new(
+        "tlsCertificateKeyFile",
+        "FILE",
+        None,
+        "The client's certificate and key in one file (PEM)",
+    ),
+    UrlOption::new("tlsInsecure", "true|false", None, "Takes any certificate of the server: for tests"),
+    UrlOption::new("w", "TEXT", None, OVERRULED),
+    UrlOption::new("wtimeoutMS", "N", None, OVERRULED),
 ];
+/// So many are ours.
+const OURS: usize = 2;
 /// Finding a server, where the call itself may take longer.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -111,16 +150,13 @@ impl MongoOptions {
     /// `w`, `journal`, `wtimeoutMS`, `readPreference`, `readConcernLevel`, `retryWrites` and `retryReads` are accepted,
     /// so that a URL may be shared with other programs, and change nothing. `doctor` says where they ask for less.
     pub async fn from_url(url: &BackendUrl, connect: &ConnectOptions) -> StoreResult<Self> {
-        url.allow(&[OURS, DRIVERS].concat())?;
+        url.allow(OPTIONS)?;
         let scheme = url.scheme();
-        let Some(authority) = url.rest().strip_prefix("//") else {
-            return Err(config(format!(
-                "after `{scheme}:` come two slashes and a host: `{scheme}://host/database`"
-            )));
-        };
-        let given: Vec<_> = DRIVERS
+        let authority = url.behind_slashes("host/database")?;
+        let given: Vec<_> = OPTIONS
             .iter()
-            .filter_map(|name| url.option(name).map(|value| format!("{name}={value}")))
+            .skip(OURS)
+            .filter_map(|UrlOption { name, .. }| url.option(name).map(|value| format!("{name}={value}")))
             .collect();
         let path = if authority.contains('/') { "" } else { "/" };
         let plain = format!("{scheme}://{authority}{path}?{}", given.join("&"));
@@ -141,9 +177,7 @@ impl MongoOptions {
             ),
         })?;
         let mut options = Self::new(parsed)?.timeout(connect.timeout);
-        if let Some(text) = url.option("timeout") {
-            options.timeout = parse::duration("timeout", text)?;
-        }
+        options.timeout = url.duration("timeout")?.unwrap_or(options.timeout);
         if let Some(text) = url.option("collection") {
             options = options.collection(text)?;
         }
@@ -246,6 +280,22 @@ mod tests {
         assert_eq!(driver.retry_writes, Some(false));
         let enough = read("mongodb://h/?readPreference=primary&w=majority").await.unwrap();
         assert!(enough.overruled.is_empty());
+    }
+
+    #[test]
+    fn the_list_of_options_is_true() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let read = |url: &BackendUrl| {
+            let options = runtime.block_on(MongoOptions::from_url(url, &ConnectOptions::default()))?;
+            Ok(format!("{options:?} {:?}", options.driver().app_name))
+        };
+        // The driver knows these with a name of the DNS alone.
+        let of_srv = |option: &&UrlOption| option.name.starts_with("srv");
+        let (srv, others): (Vec<_>, Vec<_>) = OPTIONS.iter().partition(of_srv);
+        let others: Vec<_> = others.into_iter().copied().collect();
+        assert_eq!(srv.len(), 2);
+        assert_eq!(hapax_conformance::untrue_options("mongodb://h/", &others, read), [""; 0]);
+        assert!(OPTIONS.iter().take(OURS).all(|option| option.default.is_some()));
     }
 
     #[tokio::test]

@@ -2,28 +2,6 @@
 
 use crate::error::config;
 use hapax_core::StoreResult;
-use std::time::Duration;
-
-pub(crate) fn duration(name: &str, text: &str) -> StoreResult<Duration> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let unit = match unit {
-        "ms" => Some(1),
-        "s" => Some(1_000),
-        "m" => Some(60_000),
-        "h" => Some(3_600_000),
-        _ => None,
-    };
-    let ms = number.parse::<u64>().ok().zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
-    match ms {
-        Some(ms @ 1..=3_600_000) => Ok(Duration::from_millis(ms)),
-        Some(_) => Err(config(format!("`{name}={text}` is not from `1ms` to `1h`"))),
-        None if digits > 0 && digits == text.len() => {
-            Err(config(format!("`{name}={text}` has no unit: write `{text}s` for seconds")))
-        }
-        None => Err(config(format!("`{name}={text}` is no duration: write `500ms`, `5s` or `1m`"))),
-    }
-}
 
 /// A name that the server takes as it is, with room for what is added to it.
 pub(crate) fn collection(text: &str) -> StoreResult<()> {
@@ -54,16 +32,6 @@ pub(crate) fn database(text: &str) -> StoreResult<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn units_count() {
-        assert_eq!(duration("t", "1500ms").unwrap(), Duration::from_millis(1500));
-        assert_eq!(duration("t", "2m").unwrap(), Duration::from_mins(2));
-        let wrong = |text: &str| duration("t", text).unwrap_err().to_string();
-        assert!(wrong("5").contains("`5s`") && wrong("0s").contains("`1h`"));
-        assert!(wrong("soon").contains("no duration"));
-        assert!(wrong("99999999999999999999s").contains("no duration"));
-    }
 
     #[test]
     fn names_need_no_escaping() {

@@ -21,6 +21,8 @@ pub(crate) enum Change {
     Keep,
     /// It goes.
     Forget,
+    /// It goes, although it cannot be read.
+    Remove,
     /// The late result becomes the record.
     Promote,
     /// It is reserved; nothing lies beside it.
@@ -196,6 +198,9 @@ pub(crate) fn drop_unknown(found: &Slot, token: &Token, at: &Moment) -> (Change,
 
 pub(crate) fn resolve(found: &Slot, req: &Resolve, at: &Moment) -> (Change, Resolved) {
     let (slot, change) = settle(found, at);
+    if matches!(req.resolution, Resolution::Forget) {
+        return forget(slot.as_ref(), change, req);
+    }
     match slot {
         // A verdict whose reply was lost.
         Some(Entry::Settled(s)) if s.token == req.token => (change, Resolved::Applied),
@@ -203,7 +208,7 @@ pub(crate) fn resolve(found: &Slot, req: &Resolve, at: &Moment) -> (Change, Reso
             if s.kind == Kind::Unknown && req.version.is_none_or(|version| version == s.token.version()) =>
         {
             let change = match &req.resolution {
-                Resolution::DidNot => Change::Forget,
+                Resolution::DidNot | Resolution::Forget => Change::Forget,
                 Resolution::Happened { receipt, ttl } => Change::Settle(Settled {
                     token: req.token,
                     fingerprint: s.fingerprint,
@@ -217,6 +222,18 @@ pub(crate) fn resolve(found: &Slot, req: &Resolve, at: &Moment) -> (Change, Reso
             (change, Resolved::Applied)
         }
         other => (change, Resolved::Changed(other.as_ref().map(record))),
+    }
+}
+
+/// Only what was seen: a verdict that arrives twice must not meet what came after the first.
+fn forget(slot: Option<&Entry>, change: Change, req: &Resolve) -> (Change, Resolved) {
+    let found = slot.map(record);
+    match (&found, slot) {
+        (Some(there), Some(entry)) if !there.is_pending() && req.version == Some(there.version()) => {
+            let change = if *entry == Entry::Unreadable { Change::Remove } else { Change::Forget };
+            (change, Resolved::Applied)
+        }
+        _ => (change, Resolved::Changed(found)),
     }
 }
 

@@ -177,7 +177,7 @@ impl Step for Resolve {
     fn receipt(&self) -> Option<&Receipt> {
         match &self.resolution {
             Resolution::Happened { receipt, .. } => Some(receipt),
-            Resolution::DidNot => None,
+            Resolution::DidNot | Resolution::Forget => None,
         }
     }
     fn decide(&self, found: &Slot, at: &Moment) -> (Change, Resolved) {

@@ -90,9 +90,12 @@ pub(crate) fn change(id: &str, found: &Slot, change: &Change) -> Option<Write> {
             _ => None,
         };
     };
+    if *change == Change::Remove {
+        return Some(Write::Delete(unreadable(id)));
+    }
     let filter = seen(id, entry)?;
     let update = match change {
-        Change::Keep => return None,
+        Change::Keep | Change::Remove => return None,
         Change::Forget => return Some(Write::Delete(filter)),
         Change::Promote => doc! { "$rename": { "late": "result" }, "$unset": { "pending": "" } },
         Change::Hold(p) => doc! { "$set": held(p), "$unset": { "result": "", "late": "" } },
@@ -181,6 +184,11 @@ fn seen(id: &str, entry: &Entry) -> Option<Document> {
         Entry::Unreadable => return None,
     }
     Some(filter)
+}
+
+/// Finds what could not be read, which has nothing that names it: anything but a reservation, which may have come since.
+fn unreadable(id: &str) -> Document {
+    doc! { "_id": id, "$nor": [{ "form": value::FORM, "pending.token": { "$exists": true } }] }
 }
 
 #[cfg(test)]

@@ -52,6 +52,10 @@ async fn options(url: &str) -> Result<MongoOptions, BoxError> {
 impl StoreUnderTest for Mongo {
     type Store = MongoStore;
 
+    fn is_slow() -> bool {
+        true
+    }
+
     async fn fresh() -> Result<Self, BoxError> {
         let server = given().is_none().then(SharedMongo::join);
         let url = server.as_ref().map(SharedMongo::url).or_else(given).unwrap_or_default();
@@ -139,6 +143,10 @@ const FAULTS: &[Fault] = {
 impl StoreUnderTest for Cut {
     type Store = Insisting<MongoStore, Rotation>;
 
+    fn is_slow() -> bool {
+        true
+    }
+
     async fn fresh() -> Result<Self, BoxError> {
         Mongo::fresh().await.map(Self)
     }
@@ -209,6 +217,10 @@ struct WrongClocks {
 #[async_trait]
 impl StoreUnderTest for WrongClocks {
     type Store = MongoStore;
+
+    fn is_slow() -> bool {
+        true
+    }
 
     async fn fresh() -> Result<Self, BoxError> {
         Ok(Self { place: Mongo::fresh().await?, is_ahead: AtomicBool::new(false) })

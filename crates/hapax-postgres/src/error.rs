@@ -42,10 +42,7 @@ impl Failure {
             Error::Tls(_) => tls(place),
             // What the handshake ends with.
             Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => tls(place),
-            Error::Protocol(_) => Self::new(
-                StoreErrorKind::Config,
-                format!("what listens at {place} does not speak the protocol of PostgreSQL"),
-            ),
+            Error::Protocol(_) => Self::foreign(place, None),
             Error::Configuration(_) => Self::new(
                 StoreErrorKind::Config,
                 format!("the settings of the connection to {place} cannot be used"),
@@ -69,6 +66,25 @@ impl Failure {
             _ => lost(place),
         };
         failure.because(error)
+    }
+
+    /// Another program listens there: what it speaks, if that is known.
+    pub(crate) fn foreign(place: &str, speaks: Option<&str>) -> Self {
+        let reason = match speaks {
+            Some(speaks) => {
+                format!("what listens at {place} speaks {speaks}, not the protocol of PostgreSQL")
+            }
+            None => format!("what listens at {place} does not speak the protocol of PostgreSQL"),
+        };
+        Self::new(StoreErrorKind::Config, reason)
+    }
+
+    /// Nobody knows what listens there.
+    pub(crate) fn silent(place: &str, limit: Duration) -> Self {
+        let reason = format!(
+            "{place} did not answer as PostgreSQL does within {limit:?}: is it another server's address?"
+        );
+        Self::new(StoreErrorKind::Timeout, reason)
     }
 
     pub(crate) fn timeout(place: &str, limit: Duration) -> Self {

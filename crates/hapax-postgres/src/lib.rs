@@ -44,6 +44,7 @@ mod schema;
 mod sessions;
 mod step;
 mod store;
+mod stranger;
 mod value;
 
 pub use crate::{driver::DRIVER, options::PostgresOptions, store::PostgresStore};

@@ -1,28 +1,53 @@
 //! Which database, and how to use it.
 
 use crate::{error::config, parse};
-use hapax_core::{BackendUrl, StoreResult, registry::ConnectOptions};
+use hapax_core::{BackendUrl, StoreResult, registry::ConnectOptions, url::UrlOption};
 use sqlx::{
     ConnectOptions as _,
     postgres::{PgConnectOptions, PgSslMode},
 };
-use std::{fmt, str::FromStr, time::Duration};
+use std::{env, fmt, str::FromStr, time::Duration};
 
 /// The options of a URL.
-const OPTIONS: &[&str] = &[
-    "timeout",
-    "schema",
-    "prepared",
-    "connections",
-    "listen_url",
-    "host",
-    "user",
-    "password",
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "application_name",
+pub(crate) const OPTIONS: &[UrlOption] = &[
+    UrlOption::TIMEOUT,
+    UrlOption::new(
+        "schema",
+        "TEXT",
+        Some("hapax"),
+        "The schema that holds everything of hapax, made where it is missing",
+    ),
+    UrlOption::new(
+        "prepared",
+        "on|off",
+        Some("off"),
+        "Prepares and names statements: less work for the server, but not behind a transaction pooler",
+    ),
+    UrlOption::new("connections", "N", Some("16"), "At most so many connections, up to 1000"),
+    UrlOption::new(
+        "listen_url",
+        "URL",
+        None,
+        "Where to listen for new jobs past a pooler; without it, and without prepared, they are looked for every 250 ms",
+    ),
+    UrlOption::new("host", "TEXT", None, "The host, or with a / in front the folder of the server's socket"),
+    UrlOption::new("user", "TEXT", None, "Name of the user; by default PGUSER, else the login name"),
+    UrlOption::new(
+        "password",
+        "TEXT",
+        None,
+        "Its password; by default PGPASSWORD, else from the password file",
+    ),
+    UrlOption::new(
+        "sslmode",
+        "disable|allow|prefer|require|verify-ca|verify-full",
+        None,
+        "Whether the connection is encrypted and the server is checked; by default PGSSLMODE, else prefer",
+    ),
+    UrlOption::new("sslrootcert", "FILE", None, "Authorities to trust (PEM)"),
+    UrlOption::new("sslcert", "FILE", None, "The client's certificate (PEM)"),
+    UrlOption::new("sslkey", "FILE", None, "The key of sslcert (PEM)"),
+    UrlOption::new("application_name", "TEXT", Some("hapax"), "What the server's administrator sees"),
 ];
 
 /// The database of a [`PostgresStore`](crate::PostgresStore), and how to use it. `Debug` shows no password.
@@ -91,7 +116,7 @@ impl PostgresOptions {
 
     /// `postgres://[user[:password]@]host[:port][/database]`, user and password percent-encoded. What is not said comes
     /// from the variables `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE` and `PGSSLMODE`, and from the
-    /// password file. Options:
+    /// password file; the user is the login name of the process otherwise. Options:
     ///
     /// - `timeout=5s`: of each call, reconnecting included
     /// - `schema=hapax`: where everything of hapax is; made where it is missing
@@ -103,30 +128,19 @@ impl PostgresOptions {
     /// - `application_name=hapax`: what the server's administrator sees
     pub fn from_url(url: &BackendUrl, connect: &ConnectOptions) -> StoreResult<Self> {
         url.allow(OPTIONS)?;
-        if !url.rest().starts_with("//") {
-            let scheme = url.scheme();
-            return Err(config(format!(
-                "after `{scheme}:` come two slashes and a host: `{scheme}://host/database`"
-            )));
-        }
-        let plain = format!("postgres:{}", url.rest());
+        let plain = format!("postgres://{}", url.behind_slashes("host/database")?);
         let database = PgConnectOptions::from_str(&plain).map_err(|_| {
             // The cause may show what stands in the URL.
             config("the URL is none: write `postgres://user:password@host:5432/database`, percent-encoded")
         })?;
+        let database = if names_user(url) { database } else { database.username(&login_name()?) };
         let mut options = Self::new(with_options(database, url)?).timeout(connect.timeout);
-        if let Some(text) = url.option("timeout") {
-            options.timeout = parse::duration("timeout", text)?;
-        }
+        options.timeout = url.duration("timeout")?.unwrap_or(options.timeout);
         if let Some(text) = url.option("schema") {
             options = options.schema(text)?;
         }
-        if let Some(text) = url.option("prepared") {
-            options.prepared = parse::one_of("prepared", text, &[("on", true), ("off", false)])?;
-        }
-        if let Some(text) = url.option("connections") {
-            options.connections = parse::number("connections", text, 1..=1000)?;
-        }
+        options.prepared = url.one_of("prepared", &[("on", true), ("off", false)])?.unwrap_or(false);
+        options.connections = url.number("connections", 1..=1000)?.unwrap_or(options.connections);
         if let Some(text) = url.option("listen_url") {
             let database = PgConnectOptions::from_str(text).map_err(|_| {
                 config("`listen_url` is no URL: write `postgres://user:password@host:5432/database`")
@@ -154,6 +168,12 @@ impl PostgresOptions {
             ("default_transaction_read_only", "off"),
             ("statement_timeout", &server_ms(self.timeout).to_string()),
         ])
+    }
+
+    /// Where the server listens, unless it is a socket of this machine.
+    pub(crate) fn address(&self) -> Option<(&str, u16)> {
+        let (host, port) = (self.connect.get_host(), self.connect.get_port());
+        (self.connect.get_socket().is_none() && !host.starts_with('/')).then_some((host, port))
     }
 
     /// The server, for messages.
@@ -184,16 +204,16 @@ fn with_options(mut options: PgConnectOptions, url: &BackendUrl) -> StoreResult<
     if let Some(password) = url.option("password") {
         options = options.password(password);
     }
-    if let Some(text) = url.option("sslmode") {
-        let modes = [
-            ("disable", PgSslMode::Disable),
-            ("allow", PgSslMode::Allow),
-            ("prefer", PgSslMode::Prefer),
-            ("require", PgSslMode::Require),
-            ("verify-ca", PgSslMode::VerifyCa),
-            ("verify-full", PgSslMode::VerifyFull),
-        ];
-        options = options.ssl_mode(parse::one_of("sslmode", text, &modes)?);
+    let modes = [
+        ("disable", PgSslMode::Disable),
+        ("allow", PgSslMode::Allow),
+        ("prefer", PgSslMode::Prefer),
+        ("require", PgSslMode::Require),
+        ("verify-ca", PgSslMode::VerifyCa),
+        ("verify-full", PgSslMode::VerifyFull),
+    ];
+    if let Some(mode) = url.one_of("sslmode", &modes)? {
+        options = options.ssl_mode(mode);
     }
     if let Some(file) = file(url, "sslrootcert")? {
         options = options.ssl_root_cert(file);
@@ -205,6 +225,29 @@ fn with_options(mut options: PgConnectOptions, url: &BackendUrl) -> StoreResult<
         options = options.ssl_client_key(file);
     }
     Ok(options.application_name(url.option("application_name").unwrap_or("hapax")))
+}
+
+/// Whether somebody says who connects.
+fn names_user(url: &BackendUrl) -> bool {
+    let authority = url.rest().trim_start_matches('/').split('/').next().unwrap_or_default();
+    let in_front =
+        authority.rsplit_once('@').is_some_and(|(login, _)| !login.is_empty() && !login.starts_with(':'));
+    in_front || url.option("user").is_some() || env::var_os("PGUSER").is_some()
+}
+
+/// Of the user that this process runs as, as other clients of PostgreSQL have it; the driver does not ask the system.
+#[cfg(unix)]
+fn login_name() -> StoreResult<String> {
+    use nix::unistd::{Uid, User};
+    match User::from_uid(Uid::effective()) {
+        Ok(Some(user)) => Ok(user.name),
+        _ => Err(config("the user of this process has no name: write `postgres://USER@HOST/DATABASE`")),
+    }
+}
+
+#[cfg(not(unix))]
+fn login_name() -> StoreResult<String> {
+    env::var("USERNAME").map_err(|_| config("write the user into the URL: `postgres://USER@HOST/DATABASE`"))
 }
 
 /// A file that the driver reads when it connects; its error would name no file.
@@ -250,6 +293,15 @@ mod tests {
     }
 
     #[test]
+    fn the_list_of_options_is_true() {
+        let read = |url: &BackendUrl| {
+            let options = PostgresOptions::from_url(url, &ConnectOptions::default())?;
+            Ok(format!("{options:?} {:?}", options.connect.get_application_name()))
+        };
+        assert_eq!(hapax_conformance::untrue_options("postgres://h/d", OPTIONS, read), [""; 0]);
+    }
+
+    #[test]
     fn wrong_options_say_what_is_right() {
         for (url, right) in [
             ("postgres:h", "postgres://host/database"),
@@ -264,6 +316,25 @@ mod tests {
         ] {
             let text = read(url).unwrap_err().to_string();
             assert!(text.contains(right), "{url}: {text}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_user_is_the_login_name_unless_it_is_said() {
+        let user = |url: &str| read(url).unwrap().connect.get_username().to_owned();
+        for said in [
+            "postgres://ada@h/d",
+            "postgres://ada:x@h/d",
+            "postgres:///d?user=ada",
+            "postgres://h/d?user=ada",
+        ] {
+            assert_eq!(user(said), "ada", "{said}");
+        }
+        let id = std::process::Command::new("id").arg("-un").output().unwrap().stdout;
+        let name = env::var("PGUSER").unwrap_or_else(|_| String::from_utf8(id).unwrap().trim().to_owned());
+        for left_out in ["postgres://h/d", "postgres:///d?host=/run/pg", "postgres://:secret@h/d"] {
+            assert_eq!(user(left_out), name, "{left_out}");
         }
     }
 

@@ -2,44 +2,6 @@
 
 use crate::error::config;
 use hapax_core::StoreResult;
-use std::{fmt::Display, ops::RangeInclusive, str::FromStr, time::Duration};
-
-pub(crate) fn one_of<T: Copy>(name: &str, text: &str, known: &[(&str, T)]) -> StoreResult<T> {
-    known.iter().find(|(value, _)| *value == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let values: Vec<_> = known.iter().map(|(value, _)| format!("`{value}`")).collect();
-        config(format!("`{name}` is {}, not `{text}`", values.join(" or ")))
-    })
-}
-
-pub(crate) fn number<T>(name: &str, text: &str, range: RangeInclusive<T>) -> StoreResult<T>
-where
-    T: FromStr + PartialOrd + Display,
-{
-    text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
-        config(format!("`{name}` is a whole number from {} to {}", range.start(), range.end()))
-    })
-}
-
-pub(crate) fn duration(name: &str, text: &str) -> StoreResult<Duration> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let unit = match unit {
-        "ms" => Some(1),
-        "s" => Some(1_000),
-        "m" => Some(60_000),
-        "h" => Some(3_600_000),
-        _ => None,
-    };
-    let ms = number.parse::<u64>().ok().zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
-    match ms {
-        Some(ms @ 1..=3_600_000) => Ok(Duration::from_millis(ms)),
-        Some(_) => Err(config(format!("`{name}={text}` is not from `1ms` to `1h`"))),
-        None if digits > 0 && digits == text.len() => {
-            Err(config(format!("`{name}={text}` has no unit: write `{text}s` for seconds")))
-        }
-        None => Err(config(format!("`{name}={text}` is no duration: write `500ms`, `5s` or `1m`"))),
-    }
-}
 
 /// A name that means the same quoted and unquoted, and needs no escaping.
 pub(crate) fn schema(text: &str) -> StoreResult<()> {
@@ -57,16 +19,6 @@ pub(crate) fn schema(text: &str) -> StoreResult<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn units_count() {
-        assert_eq!(duration("t", "1500ms").unwrap(), Duration::from_millis(1500));
-        assert_eq!(duration("t", "2m").unwrap(), Duration::from_mins(2));
-        let wrong = |text: &str| duration("t", text).unwrap_err().to_string();
-        assert!(wrong("5").contains("`5s`") && wrong("0s").contains("`1h`"));
-        assert!(wrong("soon").contains("no duration"));
-        assert!(wrong("99999999999999999999s").contains("no duration"));
-    }
 
     #[test]
     fn schemas_need_no_escaping() {

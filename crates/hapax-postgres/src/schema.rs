@@ -4,7 +4,7 @@ use crate::{
     error::{self, Failure},
     sessions::Sessions,
 };
-use hapax_core::StoreErrorKind;
+use hapax_core::{StoreErrorKind, error::needs_newer};
 use sqlx::{AssertSqlSafe, Connection as _, Error, PgConnection, Row as _};
 use std::collections::HashMap;
 
@@ -160,13 +160,7 @@ fn check(meta: &HashMap<String, String>, place: &str) -> Result<(), Failure> {
     if reader <= READER && writer <= WRITER {
         return Ok(());
     }
-    Err(Failure::new(
-        StoreErrorKind::Version,
-        format!(
-            "{place} has layout {layout}, which needs a hapax that reads layout {reader} and writes layout {writer}; \
-             this one knows layout {WRITER}: run a newer hapax (`hapax store upgrade` of that version made the store so)"
-        ),
-    ))
+    Err(Failure::new(StoreErrorKind::Version, needs_newer(place, layout, reader.max(writer), WRITER)))
 }
 
 #[cfg(test)]

@@ -262,13 +262,17 @@ impl Step for Resolve {
                 values.extend(receipt(happened));
                 values.push(span(*ttl));
             }
-            Resolution::DidNot => values.extend([Value::Bytes(None), Value::Bytes(None), Value::Big(0)]),
+            Resolution::DidNot | Resolution::Forget => {
+                values.extend([Value::Bytes(None), Value::Bytes(None), Value::Big(0)]);
+            }
         }
+        // No flag has a type here, and a number takes less than another kind of value would.
+        values.push(Value::Small(Some(i16::from(matches!(self.resolution, Resolution::Forget)))));
     }
     fn receipt(&self) -> Option<&Receipt> {
         match &self.resolution {
             Resolution::Happened { receipt, .. } => Some(receipt),
-            Resolution::DidNot => None,
+            Resolution::DidNot | Resolution::Forget => None,
         }
     }
     fn read(&self, answer: Answer) -> Option<Resolved> {

@@ -11,6 +11,7 @@ use crate::{
     schema,
     sessions::Sessions,
     step::{Release, Step},
+    stranger,
 };
 use hapax_core::{
     Name, StoreError, StoreErrorKind, StoreResult, Token,
@@ -57,8 +58,13 @@ impl PostgresStore {
             schema::prepare(&sessions, &mut conn).await?;
             sessions.keep(conn)
         };
-        let opened = tokio::time::timeout(limit, opened).await;
-        let opened = opened.unwrap_or_else(|_| Err(Failure::timeout(&sessions.place, limit)));
+        let opened = tokio::select! {
+            opened = tokio::time::timeout(limit, opened) => {
+                opened.unwrap_or_else(|_| Err(Failure::silent(&sessions.place, limit)))
+            }
+            // One that waits for more, as others do, would cost all of the time and say nothing.
+            kind = stranger::known(&sessions.options, limit / 5) => Err(Failure::foreign(&sessions.place, Some(kind))),
+        };
         opened.map_err(|failure| failure.error(OPEN))?;
         Ok(Self {
             sessions: Arc::new(sessions),

@@ -1,7 +1,7 @@
 //! The places that a URL names.
 
 use crate::error::config;
-use hapax_core::{BackendUrl, StoreResult};
+use hapax_core::{BackendUrl, StoreResult, url::number};
 use percent_encoding::percent_decode_str;
 use std::{fmt, path::PathBuf};
 
@@ -67,11 +67,7 @@ pub(crate) fn read(url: &BackendUrl) -> StoreResult<Found> {
         return Ok(Found { place, user: None, password: None, db: None });
     }
     let scheme = url.scheme();
-    let Some(rest) = url.rest().strip_prefix("//") else {
-        return Err(config(format!(
-            "after `{scheme}:` come two slashes and a host: `{scheme}://host:{PORT}`"
-        )));
-    };
+    let rest = url.behind_slashes("host:6379")?;
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (login, hosts) = match authority.rsplit_once('@') {
         Some((login, hosts)) => (Some(login), hosts),
@@ -140,7 +136,7 @@ fn address(text: &str, default: u16) -> StoreResult<(String, u16)> {
 }
 
 fn database(text: &str) -> StoreResult<i64> {
-    crate::parse::number("db", text, 0..=i64::from(u32::MAX))
+    number("db", text, 0..=i64::from(u32::MAX))
 }
 
 fn decoded(text: &str) -> StoreResult<Option<String>> {

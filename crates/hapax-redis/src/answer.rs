@@ -1,4 +1,4 @@
-//! What a script says about one key: a word, the server's time, and what belongs to the word. The time alone stands for
+//! What a script says about one key: a word, the server's time, and what belongs to the word. A number alone stands for
 //! the usual, which is what most answers are.
 
 use crate::value;
@@ -10,7 +10,8 @@ use redis::{ServerError, Value};
 pub(crate) struct Answer {
     /// Empty for the usual.
     pub(crate) word: Vec<u8>,
-    pub(crate) now: i64,
+    /// Milliseconds since 1970; the usual does not say.
+    pub(crate) now: Option<i64>,
     rest: std::vec::IntoIter<Value>,
 }
 
@@ -19,12 +20,14 @@ impl Answer {
     pub(crate) fn read(value: Value) -> Option<Result<Self, ServerError>> {
         let mut parts = match value {
             Value::ServerError(error) => return Some(Err(error)),
-            Value::Int(now) => return Some(Ok(Self { word: Vec::new(), now, rest: Vec::new().into_iter() })),
+            Value::Int(_) => {
+                return Some(Ok(Self { word: Vec::new(), now: None, rest: Vec::new().into_iter() }));
+            }
             Value::Array(parts) => parts.into_iter(),
             _ => return None,
         };
         let Some(Value::BulkString(word)) = parts.next() else { return None };
-        let now = redis::from_redis_value(parts.next()?).ok()?;
+        let now = Some(redis::from_redis_value(parts.next()?).ok()?);
         Some(Ok(Self { word, now, rest: parts }))
     }
 
@@ -35,7 +38,8 @@ impl Answer {
 
     /// The record that is shown, where one is.
     pub(crate) fn record(mut self) -> Option<Record> {
+        let now = self.now?;
         let Some(Value::BulkString(bytes)) = self.rest.next() else { return None };
-        Some(Record::of(&value::decode(bytes), &value::moment(self.now)))
+        Some(Record::of(&value::decode(bytes), &value::moment(now)))
     }
 }

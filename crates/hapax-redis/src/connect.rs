@@ -11,7 +11,7 @@ use crate::{
     sentinel,
     tls::Tls,
 };
-use hapax_core::{StoreErrorKind, StoreResult};
+use hapax_core::{StoreErrorKind, StoreResult, stranger};
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo,
     aio::MultiplexedConnection,
@@ -129,8 +129,10 @@ impl Connector {
         // Deadlines are the caller's.
         let config = AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(QUEUE);
         let made = MultiplexedConnection::new_with_config(&info, stream, config).await;
-        let (connection, driver) = made.map_err(|error| Failure::of_connect(place, error))?;
-        Ok(Line::one(connection, driver))
+        match made {
+            Ok((connection, driver)) => Ok(Line::one(connection, driver)),
+            Err(error) => Err(self.diagnosed(Failure::of_connect(place, error)).await),
+        }
     }
 
     async fn cluster(&self, nodes: &[(String, u16)]) -> Result<Line, Failure> {
@@ -167,20 +169,16 @@ impl Connector {
     /// Whoever took the connection and gave no answer may be no Redis: asks what it says by itself.
     async fn diagnosed(&self, failure: Failure) -> Failure {
         let Place::One(Address::Tcp(host, port)) = &self.options.place else { return failure };
-        if self.tls.is_some() {
+        if self.tls.is_some() || !(failure.passes || failure.is_foreign) {
             return failure;
         }
-        let mut said = [0; 64];
-        let heard = async {
-            let mut stream = TcpStream::connect((host.as_str(), *port)).await?;
-            stream.write_all(b"PING\r\n").await?;
-            stream.read(&mut said).await
-        };
-        match heard.await {
-            Ok(0) => Failure::silent(&self.place),
-            Ok(_) if matches!(said, [b'+' | b'-' | b'$' | b':', ..]) => failure,
-            Ok(_) => Failure::foreign(&self.place),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Failure::silent(&self.place),
+        match hear(host, *port, stranger::QUESTION).await {
+            Ok(said) if said.is_empty() => match hear(host, *port, stranger::QUESTION_TO_POSTGRES).await {
+                Ok(said) if stranger::is_postgres(&said) => Failure::foreign(&self.place, Some("PostgreSQL")),
+                _ => Failure::silent(&self.place),
+            },
+            Ok(said) if matches!(said.as_slice(), [b'+' | b'-' | b'$' | b':', ..]) => failure,
+            Ok(said) => Failure::foreign(&self.place, stranger::kind(&said)),
             Err(_) => failure,
         }
     }
@@ -212,8 +210,8 @@ impl Connector {
             None => Err(Failure::nonsense(&self.place)),
         };
         let time = match next() {
-            Err(failure) if failure.passes => return Err(self.diagnosed(failure).await),
-            answer => answer?,
+            Err(failure) => return Err(self.diagnosed(failure).await),
+            Ok(answer) => answer,
         };
         let (made, found) = (next(), next()?);
         match made {
@@ -237,6 +235,19 @@ impl Connector {
         self.clock.shows(ms);
         layout::check(&self.place, &found)
     }
+}
+
+/// The first that is said there, by itself or to a question; nothing where the connection is closed without a word.
+async fn hear(host: &str, port: u16, question: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect((host, port)).await?;
+    stream.write_all(question).await?;
+    let mut said = vec![0; 64];
+    match stream.read(&mut said).await {
+        Ok(count) => said.truncate(count),
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => said.clear(),
+        Err(error) => return Err(error),
+    }
+    Ok(said)
 }
 
 /// The answer to `TIME`.

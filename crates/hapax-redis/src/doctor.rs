@@ -267,6 +267,17 @@ impl Server {
         }
         let replicas = self.number("connected_slaves").unwrap_or(0);
         found.fact("replicas", replicas.to_string());
+        if replicas < u64::from(wait_replicas) {
+            found.find(
+                "replicas",
+                Severity::Error,
+                format!(
+                    "the URL waits for {wait_replicas} replicas and the server has {replicas}: no key can be reserved, and \
+                     each call ends with an error after half of its time"
+                ),
+                format!("bring the replicas back, or write `?wait_replicas={replicas}`"),
+            );
+        }
         if replicas > 0
             && wait_replicas == 0
             && self.get("min-replicas-to-write").is_none_or(|least| least == "0")
@@ -338,6 +349,8 @@ mod tests {
         let (one, least) = (("connected_slaves", "1"), ("min-replicas-to-write", "1"));
         assert_eq!(judged(&[one], 0), [("replicas", Severity::Warning)]);
         assert_eq!(judged(&[one], 1), []);
+        assert_eq!(judged(&[one], 2), [("replicas", Severity::Error)]);
+        assert_eq!(judged(&[], 1), [("replicas", Severity::Error)]);
         assert_eq!(judged(&[one, least], 0), []);
         assert_eq!(judged(&[("role", "slave")], 0), [("role", Severity::Error)]);
     }

@@ -1,7 +1,12 @@
 //! `redis:` URLs.
 
-use crate::{options::RedisOptions, store::RedisStore};
-use hapax_core::{Backend, BackendUrl, BoxFuture, Driver, StoreResult, registry::ConnectOptions};
+use crate::{
+    options::{OPTIONS, RedisOptions},
+    store::RedisStore,
+};
+use hapax_core::{
+    Backend, BackendUrl, BoxFuture, Driver, StoreResult, registry::ConnectOptions, url::UrlHelp,
+};
 use std::sync::Arc;
 
 /// `redis://`, `rediss://`, `redis+unix:`, `redis+cluster://` and `redis+sentinel://`, with the options of
@@ -17,6 +22,20 @@ pub const DRIVER: Driver = Driver {
         "redis+sentinel",
         "rediss+sentinel",
     ],
+    url: UrlHelp::new(
+        &[
+            ("redis://[USER:PASSWORD@]HOST[:PORT][/DB]", "one server"),
+            ("redis+unix:PATH", "one server on this machine, by its socket"),
+            ("redis+cluster://HOST[:PORT],HOST[:PORT]", "a Cluster, from any of its nodes"),
+            (
+                "redis+sentinel://HOST[:PORT],HOST[:PORT]/PRIMARY[/DB]",
+                "the primary that these Sentinels name",
+            ),
+            ("rediss://, rediss+cluster://, rediss+sentinel://", "the same, encrypted"),
+        ],
+        OPTIONS,
+        "rediss://app:s%40fe@cache.internal/0?tls_ca=/etc/app/ca.pem&wait_replicas=1",
+    ),
     connect,
 };
 

@@ -15,11 +15,20 @@ pub(crate) struct Failure {
     cause: Option<Arc<RedisError>>,
     /// Whether it may be over in a moment.
     pub(crate) passes: bool,
+    /// Whether what answered spoke another protocol.
+    pub(crate) is_foreign: bool,
 }
 
 impl Failure {
     pub(crate) fn new(kind: StoreErrorKind, reason: impl Into<String>) -> Self {
-        Self { kind, reason: reason.into(), applied: Applied::No, cause: None, passes: false }
+        Self {
+            kind,
+            reason: reason.into(),
+            applied: Applied::No,
+            cause: None,
+            passes: false,
+            is_foreign: false,
+        }
     }
 
     /// The connection could not be made.
@@ -27,7 +36,7 @@ impl Failure {
         let failure = match error.kind() {
             ErrorKind::Server(_) | ErrorKind::Extension => Self::of_reply(place, error),
             ErrorKind::AuthenticationFailed => auth(place).because(error),
-            ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Self::foreign(place).because(error),
+            ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Self::foreign(place, None).because(error),
             ErrorKind::RESP3NotSupported => {
                 let reason = format!("{place} does not speak RESP3: leave `protocol=3` out of the URL");
                 Self::new(StoreErrorKind::Unsupported, reason).because(error)
@@ -42,10 +51,13 @@ impl Failure {
         Self { passes: true, ..Self::new(StoreErrorKind::Unavailable, reason) }
     }
 
-    /// Another program listens there.
-    pub(crate) fn foreign(place: &str) -> Self {
-        let reason = format!("what listens at {place} does not speak the protocol of Redis");
-        Self::new(StoreErrorKind::Config, reason)
+    /// Another program listens there: what it speaks, if that is known.
+    pub(crate) fn foreign(place: &str, speaks: Option<&str>) -> Self {
+        let reason = match speaks {
+            Some(speaks) => format!("what listens at {place} speaks {speaks}, not the protocol of Redis"),
+            None => format!("what listens at {place} does not speak the protocol of Redis"),
+        };
+        Self { is_foreign: true, ..Self::new(StoreErrorKind::Config, reason) }
     }
 
     /// Somebody listens there and says nothing.
@@ -112,8 +124,9 @@ impl Failure {
                 Self::new(StoreErrorKind::Full, reason)
             }
             "WRONGTYPE" => {
-                let reason =
-                    format!("something that is no record lies under the key on {place}; it was left alone");
+                let reason = format!(
+                    "something that is no record lies under the key on {place}; it was left alone: `DEL` there removes it"
+                );
                 Self::new(StoreErrorKind::Corrupt, reason)
             }
             "LOADING" => unavailable(format!("{place} is still loading its data")).passing(),

@@ -39,6 +39,13 @@ pub(crate) trait Parcel: Sized + Send + 'static {
         kind: Self::Kind,
         parcels: Vec<Self>,
     ) -> impl Future<Output = Vec<Result<Value, Failure>>> + Send;
+
+    /// Sends one.
+    fn leave_alone(
+        lines: &Lines,
+        kind: Self::Kind,
+        parcel: Self,
+    ) -> impl Future<Output = Result<Value, Failure>> + Send;
 }
 
 /// Something that waits to leave, and who waits for it.

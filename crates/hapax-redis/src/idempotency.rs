@@ -11,10 +11,10 @@ use crate::{
 };
 use async_trait::async_trait;
 use hapax_core::{
-    Name, Span, StoreErrorKind, StoreResult, Token,
+    Name, Span, StoreErrorKind, StoreResult, Token, Version,
     idempotency::{
         Complete, Completed, Dropped, Entry, Extended, IdempotencyStore, Kind, List, Page, Record, Reserve,
-        Reserved, Resolve, Resolved, Retake, Retaken, Write,
+        Reserved, Resolution, Resolve, Resolved, Retake, Retaken, Write,
     },
 };
 use redis::{Cmd, Value};
@@ -72,25 +72,44 @@ impl RedisStore {
         Ok(Some(Some(Record::of(&entry, &now))))
     }
 
-    /// The token of the unknown record that a verdict names by its version. A script cannot make a version of a token.
-    async fn seen(&self, req: &Resolve) -> Result<Option<Token>, Failure> {
+    /// What tells a script which record a verdict names by its version, since a script cannot make a version of a token: its
+    /// token; to forget it, `t` and the token, or `v` and the whole value of what cannot be read.
+    async fn seen(&self, req: &Resolve) -> Result<Option<Vec<u8>>, Failure> {
         let Some(version) = req.version else { return Ok(None) };
         let key = self.keys().record(&req.name);
         let mut get = redis::cmd("GET");
         get.arg(&key);
         let reply = self.lines.call_one(&Ask::Plain(key, get), true).await?;
-        let tokens = match reply {
-            Value::BulkString(bytes) => match value::decode(bytes) {
-                Entry::Settled(settled) => vec![settled.token],
-                // Its lease may have passed by now.
-                Entry::Pending(pending) => pending.late.map(|late| late.token).into_iter().collect(),
-                Entry::Unreadable => Vec::new(),
-            },
-            _ => Vec::new(),
+        let entry = match reply {
+            Value::BulkString(bytes) => Some((value::decode(bytes.clone()), bytes)),
+            _ => None,
         };
+        if matches!(req.resolution, Resolution::Forget) {
+            return Ok(entry.and_then(|(entry, bytes)| match entry {
+                Entry::Unreadable if unreadable().version() == version => Some([b"v", &bytes[..]].concat()),
+                Entry::Unreadable => None,
+                entry => token_of(&entry, version).map(|token| [b"t", &token.as_bytes()[..]].concat()),
+            }));
+        }
+        let token = entry.and_then(|(entry, _)| token_of(&entry, version));
         // None has it: a token that no record has, so that the script says what is there.
-        Ok(tokens.into_iter().find(|token| token.version() == version).or(Some(req.token)))
+        Ok(Some(token.unwrap_or(req.token).as_bytes().to_vec()))
     }
+}
+
+/// The token of the result that a version names: the record, or what becomes it when a lease has passed.
+fn token_of(entry: &Entry, version: Version) -> Option<Token> {
+    let token = match entry {
+        Entry::Settled(settled) => Some(settled.token),
+        Entry::Pending(pending) => pending.late.as_ref().map(|late| late.token),
+        Entry::Unreadable => None,
+    };
+    token.filter(|token| token.version() == version)
+}
+
+/// How what is no record is shown.
+pub(crate) fn unreadable() -> Record {
+    Record::of(&Entry::Unreadable, &value::moment(0))
 }
 
 /// The notes go when nothing was noted for as long as the longest result answers.

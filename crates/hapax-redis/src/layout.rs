@@ -1,7 +1,7 @@
 //! Which versions of hapax can work with a store.
 
 use crate::error::Failure;
-use hapax_core::StoreErrorKind;
+use hapax_core::{StoreErrorKind, error::needs_newer};
 use redis::Value;
 
 /// The layout that this version makes, and the least that a process must know to read and to write it.
@@ -16,9 +16,14 @@ pub(crate) fn check(place: &str, found: &Value) -> Result<(), Failure> {
     let numbers: Vec<u32> = text.split(' ').filter_map(|part| part.parse().ok()).collect();
     match numbers.as_slice() {
         [_, min_reader, min_writer] if *min_reader <= READS && *min_writer <= WRITES => Ok(()),
-        [layout, ..] => {
-            let reason =
-                format!("the store on {place} has layout {layout}, which needs a newer hapax than this");
+        [layout, needed @ ..] => {
+            let needed = needed.iter().max().unwrap_or(layout);
+            let reason = needs_newer(
+                &format!("the store on {place}"),
+                (*layout).into(),
+                (*needed).into(),
+                WRITES.into(),
+            );
             Err(Failure::new(StoreErrorKind::Version, reason))
         }
         [] => {

@@ -34,7 +34,6 @@ mod lines;
 mod list;
 mod nodes;
 mod options;
-mod parse;
 mod pause;
 mod reserve;
 mod script;

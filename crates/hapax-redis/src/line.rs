@@ -9,6 +9,7 @@ use redis::{
 };
 use std::{
     fmt,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -102,16 +103,19 @@ impl Line {
     /// Sends what is given in one go. To one server the order is kept.
     pub(crate) async fn send(&self, commands: Vec<Routed>) -> Vec<Result<Value, RedisError>> {
         let count = commands.len();
-        self.while_alive(self.sent(commands)).await.unwrap_or_else(|| vec![Err(broken()); count])
+        let sent = pin!(self.sent(commands));
+        self.while_alive(sent).await.unwrap_or_else(|| vec![Err(broken()); count])
     }
 
     /// Sends one command.
     pub(crate) async fn send_one(&self, command: Routed) -> Result<Value, RedisError> {
-        self.while_alive(self.sent_one(command)).await.unwrap_or_else(|| Err(broken()))
+        // Pinned here, so that a future of some kilobytes is not moved from call to call.
+        let sent = pin!(self.sent_one(command));
+        self.while_alive(sent).await.unwrap_or_else(|| Err(broken()))
     }
 
     /// A request that was handed over in the moment in which the task ended has no answer, and no error either.
-    async fn while_alive<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
+    async fn while_alive<T>(&self, answer: Pin<&mut impl Future<Output = T>>) -> Option<T> {
         let Some(driver) = &self.driver else { return Some(answer.await) };
         let mut alive = driver.alive.clone();
         tokio::select! {

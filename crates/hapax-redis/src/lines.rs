@@ -15,6 +15,7 @@ use crate::{
 use hapax_core::StoreErrorKind;
 use redis::{RedisError, Value};
 use std::{
+    pin::pin,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -107,7 +108,7 @@ impl Lines {
     pub(crate) async fn call_one<R: Request>(&self, request: &R, resend: bool) -> Result<Value, Failure> {
         let (mut call, deadline) = (Call::new(request), Instant::now() + self.limit());
         if let Some(line) = self.berth()?.line() {
-            let sent = line.send_one(request.routed(self.connector.is_cluster()));
+            let sent = pin!(line.send_one(request.routed(self.connector.is_cluster())));
             let outcome = match tokio::time::timeout_at(deadline, sent).await {
                 Ok(answer) => self.judge(&line, answer, request),
                 Err(_) => self.hangs(&line),
@@ -161,7 +162,8 @@ impl Lines {
         };
         let to_cluster = self.connector.is_cluster();
         let commands: Vec<_> = open.iter().map(|call| call.request.routed(to_cluster)).collect();
-        match tokio::time::timeout_at(deadline, line.send(commands)).await {
+        let sent = pin!(line.send(commands));
+        match tokio::time::timeout_at(deadline, sent).await {
             Ok(answers) => {
                 let answers = answers.into_iter().zip(open);
                 answers.map(|(answer, call)| self.judge(&line, answer, call.request)).collect()

@@ -1,9 +1,11 @@
 //! Pages of records. Redis keeps keys in no order, so a page is a scan over all of them; unknown outcomes alone are
 //! noted apart.
 
-use crate::{ask::Ask, error::Failure, keys, nodes::On, step::Read, store::RedisStore};
+use crate::{
+    ask::Ask, error::Failure, idempotency::unreadable, keys, nodes::On, step::Read, store::RedisStore,
+};
 use hapax_core::{
-    Key, Name, Scope, StoreResult,
+    Key, Name, Scope, StoreErrorKind, StoreResult,
     idempotency::{List, Page, Record, StateFilter},
 };
 use std::collections::BTreeSet;
@@ -79,7 +81,12 @@ impl RedisStore {
         let looks: Vec<_> = names.iter().map(Read).collect();
         let mut records = Vec::with_capacity(names.len());
         for (name, found) in names.iter().zip(self.take_many(&looks).await) {
-            if let Some(record) = found?.filter(|record| req.state.is_none_or(|state| record.is(state))) {
+            let found = match found {
+                // Something of another program lies there; the others are still to be listed.
+                Err(error) if error.kind() == StoreErrorKind::Corrupt => Some(unreadable()),
+                found => found?,
+            };
+            if let Some(record) = found.filter(|record| req.state.is_none_or(|state| record.is(state))) {
                 records.push((name.clone(), record));
             }
         }

@@ -70,6 +70,11 @@ impl Parcel for Wanted {
         let asks: Vec<_> = wanted.into_iter().map(ask).collect();
         store::ask(lines, &asks, Reserve::RESEND, Reserve::KEPT).await
     }
+
+    async fn leave_alone(lines: &Lines, (): (), wanted: Self) -> Result<Value, Failure> {
+        let ask = Ask::Reserve(ReserveAsk { wanted, form: Form::new(&lines.connector.only_6_2) });
+        store::ask_one(lines, &ask, Reserve::RESEND, Reserve::KEPT).await
+    }
 }
 
 /// The command.
@@ -88,7 +93,7 @@ impl Request for ReserveAsk<'_> {
     fn routed(&self, to_cluster: bool) -> Routed {
         let Wanted { key, token, fingerprint, lease, times } = &self.wanted;
         if self.form.is_plain() {
-            let mut cmd = self.form.command(&script::RESERVE);
+            let mut cmd = self.form.command(&script::RESERVE, 4, key.len() + 64);
             cmd.arg(1).arg(key).arg(token.as_bytes()).arg(&value::print(fingerprint)).arg(lease.as_millis());
             return Routed::new(to_cluster, key, cmd);
         }
@@ -117,7 +122,7 @@ impl RedisStore {
             gather::together(&self.lines, &berth, (), wanted).await?
         } else {
             // Apart, so that the future of the others stays small.
-            Box::pin(store::alone(&self.lines, (), wanted)).await?
+            Box::pin(Wanted::leave_alone(&self.lines, (), wanted)).await?
         };
         self.told(req, times, reply)
     }

@@ -31,7 +31,7 @@ macro_rules! script {
 // A server whose memory is full refuses new keys. What ends a reservation must still go through: a result that is
 // refused is an effect that runs again.
 script!(RESERVE, "#!lua\n", "now", "common", "reserve");
-script!(COMPLETE, "#!lua flags=allow-oom\n", "now", "complete_usual", "common", "complete");
+script!(COMPLETE, "#!lua flags=allow-oom\n", "complete_usual", "now", "common", "complete");
 script!(RELEASE, "#!lua flags=allow-oom\n", "now", "common", "release");
 script!(FORCE_RELEASE, "#!lua flags=allow-oom\n", "now", "common", "force_release");
 script!(EXTEND, "#!lua flags=allow-oom\n", "now", "common", "extend");
@@ -62,6 +62,8 @@ pub(crate) struct Eval<'a> {
     script: &'static Script,
     keys: Vec<String>,
     args: Vec<Cmd>,
+    /// About how many bytes those are.
+    bytes: usize,
     form: Form<'a>,
 }
 
@@ -90,13 +92,17 @@ impl<'a> Form<'a> {
         !self.was_plain.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn command(&self, script: &'static Script) -> Cmd {
+    /// With room for so many arguments of so many bytes.
+    pub(crate) fn command(&self, script: &'static Script, args: usize, bytes: usize) -> Cmd {
         let plain = self.is_plain();
-        if self.whole.load(Ordering::Relaxed) {
-            redis::cmd("EVAL").arg(script.text(plain)).take()
+        let (name, script) = if self.whole.load(Ordering::Relaxed) {
+            ("EVAL", script.text(plain))
         } else {
-            redis::cmd("EVALSHA").arg(script.hash(plain)).take()
-        }
+            ("EVALSHA", script.hash(plain))
+        };
+        let mut cmd = Cmd::with_capacity(args + 3, bytes + script.len() + 16);
+        cmd.arg(name).arg(script);
+        cmd
     }
 
     /// Whether the server does not have the script, or does not know its first line.
@@ -110,11 +116,12 @@ impl<'a> Form<'a> {
 
 impl<'a> Eval<'a> {
     pub(crate) fn new(script: &'static Script, only_6_2: &'a AtomicBool) -> Self {
-        Self { script, keys: Vec::new(), args: Vec::new(), form: Form::new(only_6_2) }
+        Self { script, keys: Vec::new(), args: Vec::new(), bytes: 0, form: Form::new(only_6_2) }
     }
 
-    /// One more key, and its arguments.
-    pub(crate) fn add(&mut self, key: String, args: Cmd) {
+    /// One more key, and its arguments, of about so many bytes.
+    pub(crate) fn add(&mut self, key: String, args: Cmd, bytes: usize) {
+        self.bytes += key.len() + bytes;
         self.keys.push(key);
         self.args.push(args);
     }
@@ -131,7 +138,8 @@ impl<'a> Eval<'a> {
 
 impl Request for Eval<'_> {
     fn routed(&self, to_cluster: bool) -> Routed {
-        let mut cmd = self.form.command(self.script);
+        let args: usize = self.args.iter().map(|args| args.args_iter().len()).sum();
+        let mut cmd = self.form.command(self.script, self.keys.len() + args, self.bytes);
         cmd.arg(self.keys.len()).arg(&self.keys);
         for arg in self.args.iter().flat_map(Cmd::args_iter) {
             if let Arg::Simple(bytes) = arg {

@@ -2,15 +2,17 @@
 
 use crate::{
     answer::Answer,
-    keys::Keys,
+    clock::ServerClock,
+    connect::Connector,
     script::{self, Script},
+    store::AROUND,
     value,
 };
 use hapax_core::{
-    Name, Span, Token,
+    Name, Span, Timestamp, Token,
     idempotency::{
-        Complete, Completed, Dropped, Extended, Receipt, Record, Reserve, Reserved, Resolution, Resolve,
-        Resolved, Retake, Retaken, Write,
+        Complete, Completed, Dropped, Extended, Kind, Receipt, Record, Reserve, Reserved, Resolution,
+        Resolve, Resolved, Retake, Retaken, Write,
     },
 };
 use redis::Cmd;
@@ -33,7 +35,8 @@ pub(crate) trait Step: Sync {
     fn receipt(&self) -> Option<&Receipt> {
         None
     }
-    fn args(&self, args: &mut Cmd);
+    /// The clock is that of the server.
+    fn args(&self, args: &mut Cmd, clock: &ServerClock);
     /// None where the answer is none to this step.
     fn read(&self, answer: Answer) -> Option<Self::Answer>;
 }
@@ -48,11 +51,11 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(crate) fn of<S: Step>(step: &S, keys: &Keys) -> Self {
+    pub(crate) fn of<S: Step>(step: &S, connector: &Connector) -> Self {
         let size = step.receipt().map_or(0, |receipt| receipt.bytes.len() + receipt.codec.len());
-        let mut args = Cmd::with_capacity(5, size + 128);
-        step.args(&mut args);
-        Self { key: keys.record(step.name()), args, size }
+        let mut args = Cmd::with_capacity(5, size + AROUND);
+        step.args(&mut args, &connector.clock);
+        Self { key: connector.keys.record(step.name()), args, size }
     }
 }
 
@@ -72,7 +75,7 @@ impl Step for Reserve {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn args(&self, args: &mut Cmd) {
+    fn args(&self, args: &mut Cmd, _: &ServerClock) {
         args.arg(self.token.as_bytes()).arg(&value::print(&self.fingerprint)).arg(self.lease.as_millis());
     }
     fn read(&self, answer: Answer) -> Option<Reserved> {
@@ -98,9 +101,16 @@ impl Step for Complete {
     fn receipt(&self) -> Option<&Receipt> {
         Some(&self.receipt)
     }
-    fn args(&self, args: &mut Cmd) {
-        args.arg(&value::owner(self.kind, &self.token, &self.fingerprint));
-        args.arg(self.ttl.as_millis()).arg(receipt(&self.receipt));
+    fn args(&self, args: &mut Cmd, clock: &ServerClock) {
+        // The time of an unknown may come to be read by a script, so a script writes it.
+        let told = if self.kind == Kind::Done { clock.fresh() } else { None };
+        let now = Timestamp::from_millis(told.unwrap_or_default());
+        match told {
+            Some(_) => args.arg(&value::holder(&self.token, &self.fingerprint)),
+            None => args.arg(&value::owner(self.kind, &self.token, &self.fingerprint)),
+        };
+        let result = value::timed(now.after(self.ttl.get()), now, &self.receipt);
+        args.arg(self.ttl.as_millis()).arg(result.unwrap_or_default());
     }
     fn read(&self, answer: Answer) -> Option<Completed> {
         match answer.word.as_slice() {
@@ -124,7 +134,7 @@ impl Step for Retake {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn args(&self, args: &mut Cmd) {
+    fn args(&self, args: &mut Cmd, _: &ServerClock) {
         args.arg(self.token.as_bytes()).arg(&value::print(&self.fingerprint)).arg(self.lease.as_millis());
     }
     fn read(&self, answer: Answer) -> Option<Retaken> {
@@ -136,8 +146,8 @@ impl Step for Retake {
     }
 }
 
-/// A verdict, and the token that the unknown record was seen to have.
-pub(crate) struct Verdict<'a>(pub(crate) &'a Resolve, pub(crate) Option<Token>);
+/// A verdict, and what tells the script which record it is about.
+pub(crate) struct Verdict<'a>(pub(crate) &'a Resolve, pub(crate) Option<Vec<u8>>);
 
 impl Step for Verdict<'_> {
     type Answer = Resolved;
@@ -153,18 +163,20 @@ impl Step for Verdict<'_> {
     fn receipt(&self) -> Option<&Receipt> {
         match &self.0.resolution {
             Resolution::Happened { receipt, .. } => Some(receipt),
-            Resolution::DidNot => None,
+            Resolution::DidNot | Resolution::Forget => None,
         }
     }
-    fn args(&self, args: &mut Cmd) {
-        let seen = self.1.as_ref().map(|token| &token.as_bytes()[..]);
-        args.arg(self.0.token.as_bytes()).arg(seen.unwrap_or_default());
+    fn args(&self, args: &mut Cmd, _: &ServerClock) {
+        args.arg(self.0.token.as_bytes()).arg(self.1.as_deref().unwrap_or_default());
         match &self.0.resolution {
             Resolution::Happened { receipt: given, ttl } => {
                 args.arg("happened").arg(ttl.as_millis()).arg(receipt(given));
             }
             Resolution::DidNot => {
                 args.arg("did_not").arg(0).arg("");
+            }
+            Resolution::Forget => {
+                args.arg("forget").arg(0).arg("");
             }
         }
     }
@@ -198,7 +210,7 @@ impl Step for Release<'_> {
     fn name(&self) -> &Name {
         self.0
     }
-    fn args(&self, args: &mut Cmd) {
+    fn args(&self, args: &mut Cmd, _: &ServerClock) {
         args.arg(self.1.as_bytes());
     }
     fn read(&self, answer: Answer) -> Option<Write> {
@@ -219,7 +231,7 @@ impl Step for ForceRelease<'_> {
     fn name(&self) -> &Name {
         self.0
     }
-    fn args(&self, _: &mut Cmd) {}
+    fn args(&self, _: &mut Cmd, _: &ServerClock) {}
     fn read(&self, answer: Answer) -> Option<Write> {
         write(&answer)
     }
@@ -237,7 +249,7 @@ impl Step for Extend<'_> {
     fn name(&self) -> &Name {
         self.0
     }
-    fn args(&self, args: &mut Cmd) {
+    fn args(&self, args: &mut Cmd, _: &ServerClock) {
         args.arg(self.1.as_bytes()).arg(self.2.as_millis());
     }
     fn read(&self, answer: Answer) -> Option<Extended> {
@@ -261,7 +273,7 @@ impl Step for DropUnknown<'_> {
     fn name(&self) -> &Name {
         self.0
     }
-    fn args(&self, args: &mut Cmd) {
+    fn args(&self, args: &mut Cmd, _: &ServerClock) {
         args.arg(self.1.as_bytes());
     }
     fn read(&self, answer: Answer) -> Option<Dropped> {
@@ -287,7 +299,7 @@ impl Step for Read<'_> {
     fn name(&self) -> &Name {
         self.0
     }
-    fn args(&self, _: &mut Cmd) {}
+    fn args(&self, _: &mut Cmd, _: &ServerClock) {}
     fn read(&self, answer: Answer) -> Option<Option<Record>> {
         (answer.word == b"found").then(|| answer.record())
     }

@@ -25,6 +25,8 @@ use std::{
 const MOST_STEPS: usize = 128;
 /// So many bytes of receipts.
 const MOST_BYTES: usize = 256 * 1024;
+/// What a step has beside its receipt, about.
+pub(crate) const AROUND: usize = 128;
 /// A larger receipt goes alone: small ones need not wait for it.
 const LARGE: usize = 16 * 1024;
 
@@ -72,21 +74,21 @@ impl RedisStore {
     }
 
     async fn sent<S: Step>(&self, step: &S) -> Result<Value, Failure> {
-        let (group, outgoing) = (group(step), Outgoing::of(step, self.keys()));
+        let (group, outgoing) = (group(step), Outgoing::of(step, self.connector()));
         let berth = self.lines.berth()?;
         let (others, _under_way) = berth.traffic.enter();
         if others && outgoing.size <= LARGE && !self.connector().is_cluster() {
             return gather::together(&self.lines, &berth, group, outgoing).await;
         }
         // Apart, so that the future of the others stays small.
-        Box::pin(alone(&self.lines, group, outgoing)).await
+        Box::pin(Outgoing::leave_alone(&self.lines, group, outgoing)).await
     }
 
     /// Takes steps in one round trip. Those on one key are taken in their order.
     pub(crate) async fn take_many<S: Step>(&self, steps: &[S]) -> Vec<StoreResult<S::Answer>> {
         let refused: Vec<_> = steps.iter().map(|step| self.refusal(step)).collect();
         let open = steps.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
-        let outgoing: Vec<_> = open.map(|(step, _)| Outgoing::of(step, self.keys())).collect();
+        let outgoing: Vec<_> = open.map(|(step, _)| Outgoing::of(step, self.connector())).collect();
         let Some(first) = steps.first() else { return Vec::new() };
         let mut replies = Outgoing::leave(&self.lines, group(first), outgoing).await.into_iter();
         let answers = steps.iter().zip(refused).map(|(step, refused)| match refused {
@@ -124,7 +126,9 @@ impl RedisStore {
             Some(Err(error)) => return Err(Failure::of_reply(place, error.into())),
             None => return Err(Failure::nonsense(place)),
         };
-        self.connector().clock.shows(answer.now);
+        if let Some(now) = answer.now {
+            self.connector().clock.shows(now);
+        }
         step.read(answer).ok_or_else(|| Failure::nonsense(place))
     }
 }
@@ -164,12 +168,15 @@ impl Parcel for Outgoing {
         let replies = ask(lines, &asks, group.resend, group.kept).await;
         replies.into_iter().zip(counts).flat_map(|(reply, count)| split(lines, reply, count)).collect()
     }
-}
 
-/// Sends one.
-pub(crate) async fn alone<P: Parcel>(lines: &Lines, kind: P::Kind, parcel: P) -> Result<Value, Failure> {
-    let mut answers = P::leave(lines, kind, vec![parcel]).await;
-    answers.pop().unwrap_or_else(|| Err(Failure::nonsense(&lines.connector.place)))
+    async fn leave_alone(lines: &Lines, group: Group, step: Self) -> Result<Value, Failure> {
+        let mut eval = Eval::new(group.script, &lines.connector.only_6_2);
+        eval.add(step.key, step.args, step.size + AROUND);
+        match ask_one(lines, &Ask::Eval(eval), group.resend, group.kept).await? {
+            Value::Int(usual) => Ok(Value::Int(usual)),
+            reply => only(lines, split(lines, Ok(reply), 1)),
+        }
+    }
 }
 
 /// Steps as script calls. In a cluster the keys of one script lie in one slot, so each goes alone.
@@ -183,7 +190,7 @@ fn evals<'a>(connector: &'a Connector, script: &'static Script, steps: Vec<Outgo
             bytes = 0;
         }
         if let Some(eval) = evals.last_mut() {
-            eval.add(step.key, step.args);
+            eval.add(step.key, step.args, step.size + AROUND);
         }
         room -= 1;
         bytes += step.size;
@@ -195,9 +202,30 @@ fn evals<'a>(connector: &'a Connector, script: &'static Script, steps: Vec<Outgo
 fn split(lines: &Lines, reply: Result<Value, Failure>, count: usize) -> Vec<Result<Value, Failure>> {
     match reply {
         Ok(Value::Array(answers)) if answers.len() == count => answers.into_iter().map(Ok).collect(),
+        // All of them alike.
+        Ok(Value::Int(usual)) => vec![Ok(Value::Int(usual)); count],
         Ok(_) => vec![Err(Failure::nonsense(&lines.connector.place)); count],
         Err(failure) => vec![Err(failure); count],
     }
+}
+
+fn only(lines: &Lines, mut answers: Vec<Result<Value, Failure>>) -> Result<Value, Failure> {
+    answers.pop().unwrap_or_else(|| Err(Failure::nonsense(&lines.connector.place)))
+}
+
+/// [`ask`] with one question, which is the usual.
+pub(crate) async fn ask_one(
+    lines: &Lines,
+    lone: &Ask<'_>,
+    resend: bool,
+    kept: bool,
+) -> Result<Value, Failure> {
+    if kept && lines.connector.options.wait_replicas > 0 {
+        // Apart, so that the usual call stays small.
+        let answers = Box::pin(ask(lines, std::slice::from_ref(lone), resend, kept)).await;
+        return only(lines, answers);
+    }
+    lines.call_one(lone, resend).await
 }
 
 /// Asks in one round trip; with `kept` also for replicas, where they are to be waited for.

@@ -30,6 +30,19 @@ pub(crate) fn owner(kind: Kind, token: &Token, fingerprint: &Fingerprint) -> [u8
     head(state, token, fingerprint)
 }
 
+/// The beginning of a reservation. In the place of [`owner`] it says that a success may be kept with the caller's times.
+pub(crate) fn holder(token: &Token, fingerprint: &Fingerprint) -> [u8; 52] {
+    head(PENDING, token, fingerprint)
+}
+
+/// The times of a result, and what follows them. None where the codec's name is too long.
+pub(crate) fn timed(until: Timestamp, completed_at: Timestamp, given: &Receipt) -> Option<Vec<u8>> {
+    let codec = given.codec.as_bytes();
+    let length = u16::try_from(codec.len()).ok()?.to_be_bytes();
+    let (until, completed_at) = (until.as_millis().to_be_bytes(), completed_at.as_millis().to_be_bytes());
+    Some([&until[..], &completed_at, &length, codec, &given.bytes].concat())
+}
+
 fn head(state: u8, token: &Token, fingerprint: &Fingerprint) -> [u8; 52] {
     let mut bytes = [0; 52];
     let (version_and_state, rest) = bytes.split_at_mut(2);
@@ -56,7 +69,7 @@ pub(crate) fn reservation(
 ) -> [u8; 68] {
     let mut bytes = [0; 68];
     let (owner, times) = bytes.split_at_mut(52);
-    owner.copy_from_slice(&head(PENDING, token, fingerprint));
+    owner.copy_from_slice(&holder(token, fingerprint));
     let (first, last) = times.split_at_mut(8);
     first.copy_from_slice(&first_at.as_millis().to_be_bytes());
     last.copy_from_slice(&ends.as_millis().to_be_bytes());

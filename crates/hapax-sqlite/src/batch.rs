@@ -1,6 +1,12 @@
 //! The steps that share a commit.
 
-use crate::{commit::Committer, error::Failure, step::Moment, unit::Unit, writer::Writer};
+use crate::{
+    commit::Committer,
+    error::Failure,
+    step::Moment,
+    unit::{Load, Unit},
+    writer::Writer,
+};
 use hapax_core::Name;
 use std::collections::HashSet;
 
@@ -9,7 +15,7 @@ pub(crate) struct Batch {
     units: Vec<Box<dyn Unit>>,
     names: HashSet<Name>,
     steps: usize,
-    bytes: usize,
+    load: Load,
     /// Whether the one step is too large for company.
     large: bool,
     most: usize,
@@ -18,13 +24,15 @@ pub(crate) struct Batch {
 impl Batch {
     /// So many steps are in a commit, at most.
     pub(crate) const MOST_STEPS: usize = 128;
-    /// So many bytes of receipts.
+    /// So many rows that its steps are about: those of a queue may each be about many.
+    const MOST_ROWS: usize = 1024;
+    /// So many bytes of receipts and jobs.
     const MOST_BYTES: usize = 256 * 1024;
     /// A larger receipt has a commit of its own: small ones need not wait for it.
     const LARGE: usize = 16 * 1024;
 
     pub(crate) fn new(most: usize) -> Self {
-        Self { units: Vec::new(), names: HashSet::new(), steps: 0, bytes: 0, large: false, most }
+        Self { units: Vec::new(), names: HashSet::new(), steps: 0, load: Load::default(), large: false, most }
     }
 
     /// How many steps were tried.
@@ -32,9 +40,9 @@ impl Batch {
         self.steps
     }
 
-    /// The bytes of the receipts in it.
+    /// The bytes of the receipts and jobs in it.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.load.bytes
     }
 
     /// Runs what is queued, as much as fits into a commit. After an error the last step is the one that failed.
@@ -62,10 +70,11 @@ impl Batch {
 
     fn run(&mut self, unit: &mut dyn Unit, tx: &Moment<'_>) -> rusqlite::Result<()> {
         while self.has_room_for(unit) {
-            let Some((name, bytes)) = unit.next() else { return Ok(()) };
+            let Some((name, load)) = unit.next() else { return Ok(()) };
             self.names.extend(name.cloned());
-            self.bytes += bytes;
-            self.large = bytes > Self::LARGE;
+            self.load.rows += load.rows;
+            self.load.bytes += load.bytes;
+            self.large = Self::is_large(load);
             self.steps += 1;
             unit.run(tx)?;
         }
@@ -78,18 +87,29 @@ impl Batch {
             // A name occurs once: who finds its caller gone after the commit must still be able to free the key
             // before the next step on it.
             Some((Some(name), _)) if self.names.contains(name) => false,
-            Some((_, bytes)) => {
+            Some((_, load)) => {
                 !self.large
-                    && bytes <= Self::LARGE
+                    && !Self::is_large(load)
                     && self.steps < self.most
-                    && self.bytes + bytes <= Self::MOST_BYTES
+                    && self.load.rows + load.rows <= Self::MOST_ROWS
+                    && self.load.bytes + load.bytes <= Self::MOST_BYTES
             }
             None => true,
         }
     }
 
-    pub(crate) fn keep(&mut self) {
-        self.units.iter_mut().for_each(|unit| unit.keep());
+    /// By what each of its rows has: many small ones belong together.
+    fn is_large(load: Load) -> bool {
+        load.bytes > Self::LARGE.saturating_mul(load.rows)
+    }
+
+    /// Answers whether a worker that waits for jobs may find some.
+    pub(crate) fn keep(&mut self) -> bool {
+        let mut wakes = false;
+        for unit in &mut self.units {
+            wakes |= unit.keep();
+        }
+        wakes
     }
 
     /// Nobody knows whether the commit happened.

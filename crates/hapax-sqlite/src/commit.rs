@@ -1,10 +1,11 @@
 //! The connection that writes: transactions, and what is due between them.
 
 use crate::{
+    anchor::Anchor,
     connect::{Place, leave_log},
     error::{Failure, is_busy},
     patience::random,
-    prune,
+    prune, queue,
     schema::{self, Refusal},
     step::{Moment, Step},
 };
@@ -14,8 +15,8 @@ use std::{
     fs,
     path::Path,
     sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
+        Arc, Weak,
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -25,18 +26,20 @@ const CHECKPOINT_PAGES: usize = 10_000;
 /// A log that grows costs each sync a change of the file's length, half as much again; one that starts over does not. So
 /// where small commits wait each for a sync of their own, the log starts over early; large ones share that cost.
 const CHECKPOINT_PAGES_OF_SMALL: usize = 1_000;
-/// Below so many steps a commit is small.
+/// Below so many rows a commit is small.
 const SMALL: usize = 8;
 /// Unless other processes have filled the log: then SQLite does, so that it stays in bounds whoever writes.
 const AUTOCHECKPOINT_PAGES: i32 = 16_000;
-/// About what a step writes beside its receipt: the page of its row, and now and then a neighbour.
-const PAGES_OF_A_STEP: usize = 2;
+/// About what is written for a row beside its bytes: its page, and now and then a neighbour.
+const PAGES_OF_A_ROW: usize = 2;
 const PAGE: usize = 4096;
 /// A larger log is written back when the store closes: the next process would else read all of it first.
 const LARGE_LOG: u64 = 1024 * 1024;
-/// Every so many steps as many rows are looked at, and removed when they are over. A key takes two steps and adds one
+/// Every so many rows written as many are looked at, and removed when they are over. A key takes two steps and adds one
 /// row, so twice as many are looked at as are added.
 const SWEEP: u32 = 128;
+/// So many looks after the store was opened, and after a commit, are made on the connection that writes.
+const LOOKS: u32 = 16;
 
 /// Takes the lock of writers at once: a batch that found it taken later would have to be run again.
 const FOR_BATCH: &str = "BEGIN IMMEDIATE";
@@ -50,11 +53,14 @@ pub(crate) struct Committer {
     clock: Arc<dyn Clock>,
     boot_id: Arc<str>,
     commits: Arc<AtomicU64>,
+    looks: Arc<AtomicU32>,
+    /// Not kept alive by this: the writer's connection is the last to close.
+    anchor: Weak<Anchor>,
     until_sweep: u32,
     /// Pages since the last checkpoint, about.
     written: usize,
     /// In the last commit with changes.
-    last_steps: usize,
+    last_rows: usize,
     /// How many rows the connection had changed when the open transaction began.
     changes: u64,
     /// Whether the last step taken alone changed nothing.
@@ -76,7 +82,13 @@ pub(crate) enum Run<A> {
 }
 
 impl Committer {
-    pub(crate) fn new(conn: Connection, place: Place, clock: Arc<dyn Clock>) -> rusqlite::Result<Self> {
+    /// `anchor` is that of the readers.
+    pub(crate) fn new(
+        conn: Connection,
+        place: Place,
+        clock: Arc<dyn Clock>,
+        anchor: &Arc<Anchor>,
+    ) -> rusqlite::Result<Self> {
         conn.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)?;
         Ok(Self {
             boot_id: clock.boot_id(),
@@ -84,10 +96,12 @@ impl Committer {
             place,
             clock,
             commits: Arc::default(),
+            looks: Arc::new(AtomicU32::new(LOOKS)),
+            anchor: Arc::downgrade(anchor),
             // Short-lived processes get their share of the sweeping too.
             until_sweep: random(SWEEP),
             written: 0,
-            last_steps: 0,
+            last_rows: 0,
             changes: 0,
             replays: true,
         })
@@ -95,6 +109,17 @@ impl Committer {
 
     pub(crate) fn commits(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.commits)
+    }
+
+    /// How many looks had better be made here.
+    pub(crate) fn looks(&self) -> Arc<AtomicU32> {
+        Arc::clone(&self.looks)
+    }
+
+    /// Reads without a transaction of its own. `None`: it has to be done elsewhere.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Moment<'_>) -> rusqlite::Result<T>) -> Option<T> {
+        // A panic may have left a transaction open, which would hide what came later.
+        if self.conn.is_autocommit() { look(&self.tx()).ok() } else { None }
     }
 
     /// Begins the transaction of a batch.
@@ -124,10 +149,11 @@ impl Committer {
         Moment { conn: &self.conn, now: self.clock.read(), boot_id: &self.boot_id }
     }
 
-    /// Commits so many steps, with receipts of so many bytes.
-    pub(crate) fn commit(&mut self, steps: usize, bytes: usize) -> Result<(), Failure> {
-        let has_changes = self.has_changes();
-        if has_changes && let Err(error) = self.sweep(steps) {
+    /// Commits steps with so many bytes of their own.
+    pub(crate) fn commit(&mut self, bytes: usize) -> Result<(), Failure> {
+        let rows = usize::try_from(self.conn.total_changes() - self.changes).unwrap_or(usize::MAX);
+        let has_changes = rows > 0;
+        if has_changes && let Err(error) = self.sweep(rows) {
             if self.conn.is_autocommit() {
                 return Err(self.failure(error));
             }
@@ -137,9 +163,10 @@ impl Committer {
         match self.execute("COMMIT") {
             Ok(()) => {
                 if has_changes {
-                    self.last_steps = steps;
-                    self.written += steps * PAGES_OF_A_STEP + bytes / PAGE;
+                    self.last_rows = rows;
+                    self.written += rows * PAGES_OF_A_ROW + bytes / PAGE;
                     self.commits.fetch_add(1, Ordering::Relaxed);
+                    self.looks.store(LOOKS, Ordering::Relaxed);
                 }
                 Ok(())
             }
@@ -182,7 +209,7 @@ impl Committer {
         let taken = step.take(&self.tx());
         self.replays = !self.has_changes();
         let done = match taken {
-            Ok(answer) => self.commit(1, step.bytes()).map(|()| answer),
+            Ok(answer) => self.commit(step.bytes()).map(|()| answer),
             Err(error) => {
                 self.roll_back();
                 if is_busy(&error) {
@@ -200,7 +227,7 @@ impl Committer {
 
     /// Whether the log is long enough to be written back.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        let is_early = self.place.syncs_commits() && self.last_steps < SMALL;
+        let is_early = self.place.syncs_commits() && self.last_rows < SMALL;
         self.written >= if is_early { CHECKPOINT_PAGES_OF_SMALL } else { CHECKPOINT_PAGES }
     }
 
@@ -211,20 +238,29 @@ impl Committer {
             return;
         }
         self.written = 0;
+        if let Some(anchor) = self.anchor.upgrade() {
+            anchor.let_go();
+        }
         if let Err(error) = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
             tracing::warn!(%error, path = %self.place.path.display(), "the log could not be written back");
         }
     }
 
     /// Now and then removes a few rows that are over, so that the file of a long-lived store stays in bounds.
-    fn sweep(&mut self, steps: usize) -> rusqlite::Result<()> {
-        let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-        if self.until_sweep > steps {
-            self.until_sweep -= steps;
+    fn sweep(&mut self, rows: usize) -> rusqlite::Result<()> {
+        let written = u32::try_from(rows).unwrap_or(u32::MAX);
+        if self.until_sweep > written {
+            self.until_sweep -= written;
             return Ok(());
         }
         self.until_sweep = SWEEP;
-        prune::sweep(&self.tx(), SWEEP as usize)
+        let (tx, looks) = (self.tx(), SWEEP as usize);
+        if prune::is_small(&tx)? {
+            return Ok(());
+        }
+        prune::sweep(&tx, looks)?;
+        // A commit may have added more jobs than that.
+        queue::forget(&tx, 2 * looks.max(rows)).map(drop)
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<()> {

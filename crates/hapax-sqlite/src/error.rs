@@ -113,7 +113,7 @@ fn explain(path: &Path, error: &Error) -> (StoreErrorKind, String) {
             (StoreErrorKind::Unavailable, format!("the disk of `{path}` failed to read or write"))
         }
         Some(ErrorCode::TooBig) => {
-            (StoreErrorKind::Unsupported, "the receipt is larger than SQLite takes".to_owned())
+            (StoreErrorKind::Unsupported, "the receipt or job is larger than SQLite takes".to_owned())
         }
         _ => (StoreErrorKind::Internal, format!("`{path}` refused a statement")),
     }

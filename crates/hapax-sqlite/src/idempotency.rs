@@ -28,6 +28,9 @@ const LOOKS: usize = 64;
 impl SqliteStore {
     /// Answers from what is there, without writing and without waiting for who does.
     async fn look<S: Step + Clone>(&self, step: &S) -> StoreResult<Option<S::Answer>> {
+        if let Some(found) = self.writer.look(|now| step.look(now)) {
+            return Ok(found);
+        }
         match self.readers.here(S::OP, |now| step.look(now))? {
             Some(found) => Ok(found),
             None => {
@@ -95,7 +98,8 @@ impl IdempotencyStore for SqliteStore {
 
     fn peek(&self, name: &Name) -> Option<Record> {
         // Whatever is in the way, the reserve that follows says.
-        self.readers.here(READ, |at| read(name, at)).ok().flatten().flatten()
+        let found = self.writer.look(|at| read(name, at));
+        found.or_else(|| self.readers.here(READ, |at| read(name, at)).ok().flatten()).flatten()
     }
 
     async fn list(&self, req: &List) -> StoreResult<Page> {

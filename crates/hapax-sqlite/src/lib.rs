@@ -9,11 +9,14 @@
 //! - **Reads**, and with them replays, write nothing and wait for no writer.
 //! - **Time**: leases run on the clock that counts from the start of the machine, and are kept with the id of that
 //!   life of the machine: after a restart their owners are dead. How long a result answers is wall-clock time.
+//! - **Queues** lie in the same file and are steps of the same writer: they share commits with keys, and a job can end
+//!   together with its key. Times at which jobs are due are wall-clock time; their leases run as those of keys do.
 //! - **Transactions of your own**: [`SqliteStore::transaction`] commits your rows and a receipt together.
 //! - **Durability**: by default an answer is given once the disk has it; see [`Synchronous`].
 //! - **Files**: the database, its log `…-wal`, and `…-shm`. The log may stay when the last process ends, and belongs to
 //!   the store: a backup takes all of it, or goes through SQLite (`sqlite3 FILE '.backup COPY'`).
 
+mod anchor;
 mod batch;
 mod commit;
 mod connect;
@@ -26,6 +29,7 @@ mod options;
 mod patience;
 mod place;
 mod prune;
+mod queue;
 mod reader;
 mod row;
 mod schema;

@@ -66,12 +66,14 @@ fn is_over(row: &Row<'_>, now: &Now, boot_id: &str) -> rusqlite::Result<bool> {
     Ok(is_dead && (row.get_ref(6)? == ValueRef::Null || ended(6, wall)?))
 }
 
+/// Whether the file needs no tidying yet.
+pub(crate) fn is_small(tx: &Moment<'_>) -> rusqlite::Result<bool> {
+    let pages: i64 = tx.conn.prepare_cached("PRAGMA page_count")?.query_row([], |row| row.get(0))?;
+    Ok(pages < SMALL)
+}
+
 /// Looks at so many rows from where the last sweep ended, whichever process that was, and removes those that are over.
 pub(crate) fn sweep(tx: &Moment<'_>, rows: usize) -> rusqlite::Result<()> {
-    let pages: i64 = tx.conn.prepare_cached("PRAGMA page_count")?.query_row([], |row| row.get(0))?;
-    if pages < SMALL {
-        return Ok(());
-    }
     let seen = scan(tx, &position(tx.conn)?, rows)?;
     for name in seen.over {
         Forget(name).take(tx)?;

@@ -5,6 +5,7 @@
 //! comes from the disk. What may look at any number of rows, or has to wait, does hop.
 
 use crate::{
+    anchor::{Anchor, Pace},
     connect::Place,
     error::{Failure, is_busy},
     schema::Refusal,
@@ -14,7 +15,7 @@ use hapax_core::{Clock, StoreResult};
 use rusqlite::Connection;
 use std::{
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::runtime::Handle;
 
@@ -26,14 +27,27 @@ pub(crate) struct Readers {
     place: Place,
     clock: Arc<dyn Clock>,
     boot_id: Arc<str>,
+    idle: Mutex<Idle>,
+    anchor: Arc<Anchor>,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
     /// In boxes: they go in and out with every read.
     #[expect(clippy::vec_box, reason = "a connection is large")]
-    idle: Mutex<Vec<Box<Connection>>>,
+    connections: Vec<Box<Connection>>,
+    pace: Pace,
 }
 
 impl Readers {
-    pub(crate) fn new(place: Place, clock: Arc<dyn Clock>, first: Connection) -> Self {
-        Self { place, boot_id: clock.boot_id(), clock, idle: Mutex::new(vec![Box::new(first)]) }
+    /// Opens none yet: the first looks are made on the connection that writes, and a short command needs no more.
+    pub(crate) fn new(place: Place, clock: Arc<dyn Clock>) -> Self {
+        Self { place, boot_id: clock.boot_id(), clock, idle: Mutex::default(), anchor: Arc::default() }
+    }
+
+    /// Has to be let go before the log is written back.
+    pub(crate) fn anchor(&self) -> &Arc<Anchor> {
+        &self.anchor
     }
 
     pub(crate) fn place(&self) -> &Place {
@@ -77,16 +91,28 @@ impl Readers {
     }
 
     fn with<T>(&self, read: impl FnOnce(&Moment<'_>) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle().connections.pop();
         let conn = match idle {
             Some(conn) => conn,
             None => Box::new(self.place.reader()?),
         };
-        let found = read(&Moment { conn: &conn, now: self.clock.read(), boot_id: &self.boot_id });
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE {
-            idle.push(conn);
+        let now = self.clock.read();
+        let boot = now.boot;
+        let found = read(&Moment { conn: &conn, now, boot_id: &self.boot_id });
+        let is_fast = {
+            let mut idle = self.idle();
+            if idle.connections.len() < IDLE {
+                idle.connections.push(conn);
+            }
+            idle.pace.is_fast(boot)
+        };
+        if is_fast {
+            self.anchor.take(&self.place);
         }
         found
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

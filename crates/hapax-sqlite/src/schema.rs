@@ -1,11 +1,11 @@
 //! What the database must look like, and making it so.
 
 use crate::error::Failure;
-use hapax_core::StoreErrorKind;
+use hapax_core::{StoreErrorKind, error::needs_newer};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::Path;
 
-const V1: &str = include_str!("schema/v1.sql");
+pub(crate) const V1: &str = concat!(include_str!("schema/v1.sql"), include_str!("schema/v1_queue.sql"));
 /// `hapx`; the same number stands in the schema.
 const APPLICATION_ID: i32 = 0x6861_7078;
 /// The newest layout that this version reads.
@@ -48,9 +48,10 @@ impl From<rusqlite::Error> for Refusal {
 /// Makes the schema in an empty database, and checks that of any other. Nothing is written to a database of another
 /// program, or of a version of hapax that this one cannot work with.
 pub(crate) fn prepare(conn: &Connection, path: &Path) -> Result<(), Refusal> {
-    match owner(conn)? {
+    let found = owner(conn)?;
+    match found {
         Owner::Another => return Err(Refusal::Failure(foreign(path))),
-        Owner::Hapax => layout(conn, path)?.check(path).map_err(Refusal::Failure)?,
+        Owner::Hapax => kept_layout(conn, path)?.check(path).map_err(Refusal::Failure)?,
         Owner::Nobody => {}
     }
     let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
@@ -59,7 +60,7 @@ pub(crate) fn prepare(conn: &Connection, path: &Path) -> Result<(), Refusal> {
             format!("`{}` cannot have a write-ahead log here: its journal stays `{mode}`", path.display());
         return Err(Refusal::Failure(Failure::new(StoreErrorKind::Unsupported, reason)));
     }
-    if owner(conn)? == Owner::Hapax {
+    if found == Owner::Hapax || owner(conn)? == Owner::Hapax {
         return Ok(());
     }
     conn.execute_batch("BEGIN IMMEDIATE")?;
@@ -83,8 +84,13 @@ pub(crate) fn layout(conn: &Connection, path: &Path) -> Result<Layout, Refusal> 
     if owner(conn)? != Owner::Hapax {
         return Err(Refusal::Failure(foreign(path)));
     }
-    let read = |name: &str| -> Result<i64, Refusal> {
-        let value = conn.query_row(META, [name], |row| row.get(0)).optional()?;
+    kept_layout(conn, path)
+}
+
+fn kept_layout(conn: &Connection, path: &Path) -> Result<Layout, Refusal> {
+    let mut statement = conn.prepare_cached(META)?;
+    let mut read = |name: &str| -> Result<i64, Refusal> {
+        let value = statement.query_row([name], |row| row.get(0)).optional()?;
         value.ok_or_else(|| {
             let reason = format!("`{}` does not say its `{name}`: restore it from a backup", path.display());
             Refusal::Failure(Failure::new(StoreErrorKind::Corrupt, reason))
@@ -101,13 +107,11 @@ impl Layout {
         }
         Err(Failure::new(
             StoreErrorKind::Version,
-            format!(
-                "`{}` has layout {}, which needs a hapax that reads layout {} and writes layout {}; this one knows \
-                 layout {WRITER}: run a newer hapax (`hapax store upgrade` of that version made the store so)",
-                path.display(),
+            needs_newer(
+                &format!("`{}`", path.display()),
                 self.number,
-                self.min_reader,
-                self.min_writer
+                self.min_reader.max(self.min_writer),
+                WRITER,
             ),
         ))
     }

@@ -47,6 +47,11 @@ pub(crate) trait Step: Send + 'static {
         0
     }
 
+    /// How many rows it is about, at most.
+    fn rows(&self) -> usize {
+        1
+    }
+
     /// Answers without writing, where that can be.
     fn look(&self, tx: &Moment<'_>) -> rusqlite::Result<Option<Self::Answer>> {
         let _ = tx;
@@ -55,6 +60,12 @@ pub(crate) trait Step: Send + 'static {
 
     /// Takes it.
     fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Self::Answer>;
+
+    /// Whether a worker that waits for jobs may find some after it.
+    fn wakes(&self, answer: &Self::Answer) -> bool {
+        let _ = answer;
+        false
+    }
 
     /// What has to be released when nobody is there to hear the answer.
     fn unwanted(&self, answer: &Self::Answer) -> Option<Release> {
@@ -126,7 +137,7 @@ impl Step for Resolve {
     fn bytes(&self) -> usize {
         match &self.resolution {
             Resolution::Happened { receipt, .. } => receipt.bytes.len() + receipt.codec.len(),
-            Resolution::DidNot => 0,
+            Resolution::DidNot | Resolution::Forget => 0,
         }
     }
     fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Resolved> {

@@ -5,6 +5,7 @@ use crate::{
     connect,
     error::{Failure, config},
     options::SqliteOptions,
+    queue::{Bell, Lookout},
     reader::Readers,
     schema::{self, Layout},
     writer::Writer,
@@ -19,14 +20,16 @@ use tokio::runtime::Handle;
 const OPEN: &str = "open the store";
 const UPGRADE: &str = "upgrade the store";
 
-/// Idempotency keys in a SQLite file. See the [crate](crate) for what it promises.
+/// Idempotency keys and queues in a SQLite file. See the [crate](crate) for what it promises.
 ///
 /// Its methods are called from within a tokio runtime whose timers are enabled, of either kind; from outside of one
 /// they answer an error. It may be dropped anywhere: what is queued is still written, then its files are closed.
 pub struct SqliteStore {
-    // The readers are dropped first, so that the writer's connection is the last to close.
+    // Those that read are dropped first, so that the writer's connection is the last to close.
     pub(crate) readers: Arc<Readers>,
+    pub(crate) lookout: Lookout,
     pub(crate) writer: Arc<Writer>,
+    pub(crate) bell: Bell,
     pub(crate) secret: OnceLock<[u8; 32]>,
     pub(crate) options: SqliteOptions,
 }
@@ -39,12 +42,15 @@ impl SqliteStore {
 
     fn open_here(options: SqliteOptions, clock: Arc<dyn Clock>) -> StoreResult<Self> {
         let (place, conn) = connect::writer(&options)?;
-        let reader = place.patiently(|| Ok(place.reader()?)).map_err(|failure| failure.error(OPEN))?;
-        let committer = Committer::new(conn, place.clone(), Arc::clone(&clock))
+        let readers = Readers::new(place.clone(), Arc::clone(&clock));
+        let committer = Committer::new(conn, place.clone(), clock, readers.anchor())
             .map_err(|error| Failure::of(&place.path, error).error(OPEN))?;
+        let bell = Bell::new();
         Ok(Self {
-            readers: Arc::new(Readers::new(place.clone(), clock, reader)),
-            writer: Arc::new(Writer::new(place, committer, options.commits_inline())),
+            lookout: Lookout::new(bell.clone(), place.clone()),
+            readers: Arc::new(readers),
+            writer: Arc::new(Writer::new(place, committer, options.commits_inline(), bell.clone())),
+            bell,
             secret: OnceLock::new(),
             options,
         })

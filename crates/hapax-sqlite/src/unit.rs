@@ -25,11 +25,11 @@ pub(crate) trait Unit: Send {
     /// Marks it as on its way, after which its caller can't take it back. `false`: the caller is gone already.
     fn depart(&self) -> bool;
     /// The name and weight of the next step; none when all have run.
-    fn next(&self) -> Option<(Option<&Name>, usize)>;
+    fn next(&self) -> Option<(Option<&Name>, Load)>;
     /// Runs the next step in the open transaction.
     fn run(&mut self, tx: &Moment<'_>) -> rusqlite::Result<()>;
-    /// The transaction was committed.
-    fn keep(&mut self);
+    /// The transaction was committed. Answers whether a worker that waits for jobs may find some.
+    fn keep(&mut self) -> bool;
     /// The transaction was undone: its steps are still to be run.
     fn undo(&mut self);
     /// Whether the transaction was committed is not known: its steps are not run again.
@@ -38,6 +38,19 @@ pub(crate) trait Unit: Send {
     fn refuse(&mut self, failure: &Failure);
     /// Gives the answers to the caller; steps that have none get the failure.
     fn answer(self: Box<Self>, failure: &Failure);
+}
+
+/// What a step weighs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Load {
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Load {
+    pub(crate) fn of(step: &impl Step) -> Self {
+        Self { rows: step.rows().max(1), bytes: step.bytes() }
+    }
 }
 
 /// The steps of one call.
@@ -113,8 +126,8 @@ impl<S: Step> Unit for Call<S> {
         self.is_wanted()
     }
 
-    fn next(&self) -> Option<(Option<&Name>, usize)> {
-        self.steps.get(self.answers.len() + self.open.len()).map(|step| (step.name(), step.bytes()))
+    fn next(&self) -> Option<(Option<&Name>, Load)> {
+        self.steps.get(self.answers.len() + self.open.len()).map(|step| (step.name(), Load::of(step)))
     }
 
     fn run(&mut self, tx: &Moment<'_>) -> rusqlite::Result<()> {
@@ -124,8 +137,11 @@ impl<S: Step> Unit for Call<S> {
         Ok(())
     }
 
-    fn keep(&mut self) {
+    fn keep(&mut self) -> bool {
+        let mut steps = self.steps.iter().skip(self.answers.len()).zip(&self.open);
+        let wakes = steps.any(|(step, answer)| step.wakes(answer));
         self.answers.extend(self.open.drain(..).map(Ok));
+        wakes
     }
 
     fn undo(&mut self) {

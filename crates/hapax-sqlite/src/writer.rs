@@ -10,7 +10,8 @@ use crate::{
     connect::Place,
     error::Failure,
     patience::{Patience, real_time},
-    step::{Release, Step},
+    queue::Bell,
+    step::{Moment, Release, Step},
     unit::{Call, Home, Unit},
 };
 use hapax_core::StoreResult;
@@ -19,22 +20,26 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 use tokio::runtime::Handle;
 
+/// A step about more rows is not taken on the thread of its caller.
+const INLINE_ROWS: usize = 8;
 /// A caller that comes back so soon spares itself the start of a thread.
 const LINGER: Duration = Duration::from_micros(60);
 
 pub(crate) struct Writer {
     place: Place,
-    /// Only used by the holder of the [`Turn`], so nobody ever waits for it.
+    /// Used by the holder of the [`Turn`], and for a look by whoever finds it free.
     committer: Mutex<Committer>,
     state: Mutex<State>,
     commits: Arc<AtomicU64>,
+    looks: Arc<AtomicU32>,
     inline: bool,
+    bell: Bell,
 }
 
 #[derive(Default)]
@@ -92,14 +97,35 @@ impl fmt::Debug for Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(place: Place, committer: Committer, inline: bool) -> Self {
-        let commits = committer.commits();
-        Self { place, committer: Mutex::new(committer), state: Mutex::default(), commits, inline }
+    pub(crate) fn new(place: Place, committer: Committer, inline: bool, bell: Bell) -> Self {
+        let (commits, looks) = (committer.commits(), committer.looks());
+        Self {
+            place,
+            committer: Mutex::new(committer),
+            state: Mutex::default(),
+            commits,
+            looks,
+            inline,
+            bell,
+        }
     }
 
     /// How many transactions with changes it has committed.
     pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
+    }
+
+    /// Reads on the connection that writes, soon after it was opened or has committed and where nobody is at it. Its cache holds what it
+    /// wrote, while a reader would fetch those pages from the log again. That also sets the time at which the log was last
+    /// read, and then the next commit's sync takes a third longer. `None`: it is for the readers.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Moment<'_>) -> rusqlite::Result<T>) -> Option<T> {
+        if self.looks.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let committer = self.committer.try_lock().ok()?;
+        // Only written under the lock.
+        self.looks.store(self.looks.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+        committer.look(look)
     }
 
     /// Takes one step, on this thread where that is the way and nobody else is at it.
@@ -110,15 +136,27 @@ impl Writer {
         }
     }
 
+    /// As [`one`](Self::one), for a step that is the store's own.
+    pub(crate) async fn owned<S: Step>(self: &Arc<Self>, step: S) -> StoreResult<S::Answer> {
+        match self.here(&step)? {
+            Some(answer) => Ok(answer),
+            None => self.queue(step).await,
+        }
+    }
+
     /// Takes one step by way of the queue.
     pub(crate) async fn queued<S: Step + Clone>(self: &Arc<Self>, step: &S) -> StoreResult<S::Answer> {
-        let mut answers = self.many(vec![step.clone()]).await;
+        self.queue(step.clone()).await
+    }
+
+    async fn queue<S: Step>(self: &Arc<Self>, step: S) -> StoreResult<S::Answer> {
+        let mut answers = self.many(vec![step]).await;
         answers.pop().unwrap_or_else(|| Err(Failure::gone().error(S::OP)))
     }
 
     /// Takes one step on this thread. `None`: it has to be queued.
     pub(crate) fn here<S: Step>(self: &Arc<Self>, step: &S) -> StoreResult<Option<S::Answer>> {
-        if !self.inline {
+        if !self.inline || step.rows() > INLINE_ROWS {
             return Ok(None);
         }
         let runtime = Handle::try_current().map_err(|_| Failure::no_runtime().error(S::OP))?;
@@ -130,7 +168,12 @@ impl Writer {
         // Others may have come meanwhile, and a checkpoint waits for the disk: work for another thread.
         Self::start(if tidy { Some(turn) } else { turn.finish() }, &runtime);
         match run {
-            Run::Done(answer) => answer.map(Some),
+            Run::Done(answer) => {
+                if answer.as_ref().is_ok_and(|answer| step.wakes(answer)) {
+                    self.bell.ring();
+                }
+                answer.map(Some)
+            }
             Run::Busy => Ok(None),
         }
     }
@@ -224,9 +267,9 @@ impl Writer {
     }
 
     /// Waits a moment for a caller who has just been answered, where callers have been so quick before. Others would
-    /// pay for nothing.
+    /// pay for nothing. One who commits on its own thread would be kept from it, call after call.
     fn linger(&self) {
-        if locked(&self.state).is_quick {
+        if !self.inline && locked(&self.state).is_quick {
             let until = real_time() + LINGER;
             while locked(&self.state).queue.is_empty() && real_time() < until {
                 std::thread::yield_now();
@@ -276,10 +319,12 @@ impl Writer {
         let run = batch.fill(self, committer);
         match run {
             Ok(()) if batch.steps() == 0 => committer.roll_back(),
-            Ok(()) => match committer.commit(batch.steps(), batch.bytes()) {
+            Ok(()) => match committer.commit(batch.bytes()) {
                 Ok(()) => {
                     *alone = alone.saturating_sub(batch.steps());
-                    batch.keep();
+                    if batch.keep() {
+                        self.bell.ring();
+                    }
                 }
                 Err(failure) if failure.is_maybe_applied() => batch.doubt(&failure),
                 Err(failure) => *alone = batch.undo(&failure, *alone),
@@ -372,6 +417,58 @@ mod tests {
         // With room again, the same call goes through.
         pages(&store, "PRAGMA max_page_count = 1000000");
         assert_eq!(store.complete(&results[4]).await.unwrap(), Completed::Stored);
+    }
+
+    #[tokio::test]
+    async fn looks_after_a_commit_are_made_where_it_was_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::new(folder.path().join("store.db"));
+        let store = SqliteStore::open(options.clone(), Arc::new(SystemClock)).await.unwrap();
+        let other = SqliteStore::open(options, Arc::new(SystemClock)).await.unwrap();
+        let looks = || std::iter::from_fn(|| store.writer.look(|_| Ok(()))).take(1_000).count();
+        assert!((1..1_000).contains(&looks()), "the first are, and not all");
+        let granted = store.reserve(&reserve("a")).await.unwrap();
+        let elsewhere = other.reserve(&reserve("b")).await.unwrap();
+        assert!(matches!((granted, elsewhere), (Reserved::Yours { .. }, Reserved::Yours { .. })));
+        let again = reserve("b");
+        assert!(store.writer.look(|at| again.look(at)).unwrap().is_some(), "what others commit is seen");
+        let committer = locked(&store.writer.committer);
+        assert!(store.writer.look(|_| Ok(())).is_none(), "a look waits for nobody");
+        drop(committer);
+        assert!((1..1_000).contains(&looks()), "readers come into their own");
+    }
+
+    /// Answers the thread that takes it.
+    #[derive(Clone)]
+    struct Whereabouts;
+
+    impl Step for Whereabouts {
+        type Answer = std::thread::ThreadId;
+        const OP: &'static str = "tell where it is";
+
+        fn name(&self) -> Option<&Name> {
+            None
+        }
+        fn take(&self, _: &Moment<'_>) -> rusqlite::Result<Self::Answer> {
+            Ok(std::thread::current().id())
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_come_back_to_their_own_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::new(folder.path().join("store.db")).inline(true);
+        let store = SqliteStore::open(options, Arc::new(SystemClock)).await.unwrap();
+        let here = std::thread::current().id();
+        for _ in 0..20 {
+            // As a checkpoint does: another thread has the turn, and calls come as fast as it answers.
+            assert_ne!(store.writer.queued(&Whereabouts).await.unwrap(), here);
+            let mut calls = 0;
+            while store.writer.one(&Whereabouts).await.unwrap() != here {
+                calls += 1;
+                assert!(calls < 1_000, "they stay with the other thread");
+            }
+        }
     }
 
     #[tokio::test]

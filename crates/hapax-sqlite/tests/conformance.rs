@@ -1,6 +1,6 @@
 //! The SQLite store under the suite of all stores, with both ways to commit.
 
-use hapax_conformance::{BoxError, StoreUnderTest, Suite, async_trait};
+use hapax_conformance::{BoxError, QueueClient, QueueUnderTest, StoreUnderTest, Suite, async_trait};
 use hapax_core::ManualClock;
 use hapax_sqlite::{SqliteOptions, SqliteStore, Synchronous};
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -21,9 +21,33 @@ impl Place {
         let options = SqliteOptions::new(self.folder.path().join("store.db")).synchronous(synchronous);
         Ok(SqliteStore::open(options, Arc::new(self.clock.clone())).await?)
     }
+
+    async fn queue_client(&self, synchronous: Synchronous) -> Result<QueueClient, BoxError> {
+        let store = Arc::new(self.open(synchronous).await?);
+        Ok(QueueClient::new(Arc::clone(&store) as _).with_keys(store))
+    }
 }
 
 struct Full(Place);
+
+#[async_trait]
+impl QueueUnderTest for Full {
+    async fn fresh() -> Result<Self, BoxError> {
+        Place::new().map(Self)
+    }
+
+    async fn client(&self) -> Result<QueueClient, BoxError> {
+        self.0.queue_client(Synchronous::Full).await
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.0.clock.advance(by);
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+}
 
 #[async_trait]
 impl StoreUnderTest for Full {
@@ -50,6 +74,25 @@ impl StoreUnderTest for Full {
 struct Normal(Place);
 
 #[async_trait]
+impl QueueUnderTest for Normal {
+    async fn fresh() -> Result<Self, BoxError> {
+        Place::new().map(Self)
+    }
+
+    async fn client(&self) -> Result<QueueClient, BoxError> {
+        self.0.queue_client(Synchronous::Normal).await
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.0.clock.advance(by);
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+}
+
+#[async_trait]
 impl StoreUnderTest for Normal {
     type Store = SqliteStore;
 
@@ -71,5 +114,10 @@ impl StoreUnderTest for Normal {
 }
 
 fn main() -> ExitCode {
-    Suite::new().with::<Full>("sqlite").with::<Normal>("sqlite_normal").run()
+    Suite::new()
+        .with::<Full>("sqlite")
+        .with::<Normal>("sqlite_normal")
+        .with_queues::<Full>("sqlite")
+        .with_queues::<Normal>("sqlite_normal")
+        .run()
 }

@@ -76,8 +76,8 @@ impl IntoFuture for Connect {
     }
 }
 
-/// The drivers of this build.
-fn registry() -> Registry {
+/// The drivers of this build: which stores it has, and what their URLs look like.
+pub fn registry() -> Registry {
     let registry = Registry::new();
     #[cfg(feature = "sqlite")]
     let registry = registry.with(hapax_sqlite::DRIVER);

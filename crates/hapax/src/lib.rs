@@ -29,6 +29,7 @@
 //! | `postgres` | | PostgreSQL, `postgres://HOST/DATABASE`; receipts that commit with your own rows |
 //! | `mongodb` | | MongoDB, `mongodb://HOST/DATABASE` |
 //! | `mail` | yes | [`mail`]: messages, receipts, transports, the idempotent decorator |
+//! | `service` | yes | [`service`]: parts of a program that start lazily and once, and stop in order |
 //! | `full` | | all of them |
 
 mod connect;
@@ -39,7 +40,7 @@ pub mod postgres;
 pub mod sqlite;
 
 pub use crate::{
-    connect::{Close, Connect, ConnectError, Hapax, connect},
+    connect::{Close, Connect, ConnectError, Hapax, connect, registry},
     examine::{Diagnosis, Unfit},
 };
 pub use hapax_core::{
@@ -67,8 +68,8 @@ pub mod protocol {
 /// Durable jobs: what a [`Queue`] is made of, and the store's own vocabulary.
 pub mod queue {
     pub use hapax_core::queue::{
-        Counts, DeadReason, Due, Group, JobInfo, JobState, Limits, OnConflict, Priority, QueueName, QueueStats,
-        QueueStore, Uid,
+        Counts, DeadReason, Due, Group, JobInfo, JobState, Limits, OnConflict, Priority, QueueName,
+        QueueStats, QueueStore, Uid,
     };
     pub use hapax_engine::queue::*;
 }
@@ -77,6 +78,12 @@ pub mod queue {
 #[cfg(feature = "mail")]
 pub mod mail {
     pub use hapax_mail::*;
+}
+
+/// Services that start lazily and once, and stop in order.
+#[cfg(feature = "service")]
+pub mod service {
+    pub use hapax_service::*;
 }
 
 /// The Redis store and its options.
@@ -98,9 +105,12 @@ pub mod testing {
 
 /// Every stable code of this build, in order.
 pub fn codes() -> Vec<CodeInfo> {
-    let mut codes = [hapax_core::error::STORE_CODES, hapax_engine::CODES, hapax_engine::queue::CODES].concat();
+    let mut codes =
+        [hapax_core::error::STORE_CODES, hapax_engine::CODES, hapax_engine::queue::CODES].concat();
     #[cfg(feature = "mail")]
     codes.extend_from_slice(hapax_mail::CODES);
+    #[cfg(feature = "service")]
+    codes.extend_from_slice(hapax_service::CODES);
     codes.sort_by_key(|info| info.code);
     codes
 }

@@ -29,9 +29,8 @@ pub(crate) struct Doctor {}
 
 impl Doctor {
     pub(crate) async fn run(self, Context { output, settings }: &Context) -> Result<Exit, Failure> {
-        if store::is_missing(settings)? {
-            // Opening it would make it.
-            let reason = "the store is not there yet: the first command that keeps something makes it";
+        // Opening it would make it.
+        if let Some(reason) = store::missing(settings)? {
             if output.json {
                 output.object(&json!({
                     "store": "sqlite",
@@ -48,7 +47,7 @@ impl Doctor {
                     }],
                 }));
             } else {
-                output.line(reason);
+                output.line(&reason);
             }
             output.end()?;
             return Ok(Exit::Done);

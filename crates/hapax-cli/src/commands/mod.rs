@@ -9,7 +9,9 @@ mod mail;
 mod man;
 #[cfg(unix)]
 mod once;
+mod queue;
 mod store;
+mod stores;
 
 use crate::{config::Settings, exit::Exit, failure::Failure, output::Output};
 use clap::Subcommand;
@@ -27,8 +29,10 @@ pub(crate) enum Command {
     #[cfg(unix)]
     Once(once::Once),
     Keys(keys::Keys),
+    Queue(queue::Queue),
     Mail(mail::Mail),
     Store(store::Store),
+    Stores(stores::Stores),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Codes(codes::Codes),
@@ -42,8 +46,10 @@ impl Command {
             #[cfg(unix)]
             Self::Once(once) => once.run(context),
             Self::Keys(keys) => block_on(keys.run(context)),
+            Self::Queue(queue) => block_on(queue.run(context)),
             Self::Mail(mail) => block_on(mail.run(context)),
             Self::Store(store) => block_on(store.run(context)),
+            Self::Stores(stores) => stores.run(context),
             Self::Doctor(doctor) => block_on(doctor.run(context)),
             Self::Bench(bench) => bench.run(context),
             Self::Codes(codes) => codes.run(context),

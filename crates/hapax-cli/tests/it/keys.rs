@@ -22,7 +22,8 @@ fn looking_makes_no_store() {
     let sandbox = Sandbox::new();
     for store in [&[][..], &["--store", "sqlite:other.db"]] {
         for args in [&["keys", "get", "k"][..], &["keys", "list"]] {
-            sandbox.hapax(&[store, args].concat()).exits(0);
+            sandbox.hapax(&[store, args].concat()).exits(0).says(".db is not there yet");
+            assert_eq!(sandbox.hapax(&[store, args, &["-q"]].concat()).exits(0).stderr, "");
         }
         assert!(sandbox.hapax(&[store, &["keys", "list", "--json"]].concat()).exits(0).lines().is_empty());
         assert_eq!(
@@ -31,8 +32,54 @@ fn looking_makes_no_store() {
         );
     }
     assert_eq!(std::fs::read_dir(sandbox.path("")).unwrap().count(), 0);
+    // A folder with a mistake in it is one for every command.
+    for args in [&["keys", "get", "k"][..], &["keys", "list"], &["doctor"]] {
+        let ran = sandbox.hapax(&[&["--store", "sqlite:nowhere/a.db"], args].concat());
+        ran.exits(69).says("nowhere` is not there");
+    }
+    assert_eq!(std::fs::read_dir(sandbox.path("")).unwrap().count(), 0);
     sandbox.write("file", "");
     sandbox.hapax(&["--store", "sqlite:file/a.db", "keys", "list"]).exits(69);
+}
+
+#[test]
+fn a_key_of_a_window_is_pointed_at() {
+    let sandbox = Sandbox::new();
+    for every in ["1h", "1d"] {
+        sandbox.sh(&["once", "backup", "--every", every], "exit 0").exits(0);
+    }
+    sandbox.sh(&["once", "backup@home", "--every", "1h"], "exit 0").exits(0);
+    let keys = sandbox.hapax(&["keys", "list", "--prefix", "backup@1h", "--json"]).lines();
+    let latest = keys[0]["key"].as_str().unwrap();
+    let got =
+        sandbox.hapax(&["keys", "get", "backup", "--json"]).exits(0).says("the window is part of the key");
+    assert_eq!(got.json()["state"], "vacant");
+    // The window of an hour has the higher number.
+    got.says(&format!("the latest here is '{latest}'"));
+    sandbox.hapax(&["keys", "forget", "backup", "--force"]).exits(0).says(latest);
+    assert_eq!(sandbox.hapax(&["keys", "get", "other"]).exits(0).stderr, "");
+}
+
+#[test]
+fn mails_of_a_rehearsal_are_pointed_at() {
+    let sandbox = Sandbox::new();
+    sandbox.sh(&["once", "k"], "exit 0").exits(0);
+    assert_eq!(sandbox.hapax(&["keys", "list", "--scope", "mail"]).exits(0).stderr, "");
+    sandbox.write(
+        "a.jsonl",
+        r#"{"from":"a@example.com","to":"b@example.com","text":"x","idempotency_key":"welcome:1"}"#,
+    );
+    sandbox.hapax(&["mail", "send", "a.jsonl", "--via", "stub:"]).exits(0);
+    let scope =
+        sandbox.hapax(&["keys", "list", "--all-scopes", "--prefix", "welcome", "--json"]).json()["scope"]
+            .clone();
+    let scope = scope.as_str().unwrap();
+    assert!(scope.starts_with("mail-rehearsal:"), "{scope}");
+    let named = format!("--scope {scope}");
+    sandbox.hapax(&["keys", "list", "--scope", "mail"]).exits(0).says(&named);
+    sandbox.hapax(&["keys", "get", "welcome:1", "--scope", "mail"]).exits(0).says(&named);
+    assert_eq!(sandbox.hapax(&["keys", "get", "welcome:2", "--scope", "mail"]).exits(0).stderr, "");
+    sandbox.hapax(&["keys", "get", "welcome:1", "--scope", scope]).exits(0);
 }
 
 #[test]
@@ -72,6 +119,56 @@ fn what_is_not_pending_is_not_released() {
     sandbox.sh(&["once", "u"], "exit 76").exits(76);
     sandbox.hapax(&["keys", "release", "u", "--force"]).exits(65).says("hapax keys resolve");
     assert_eq!((sandbox.state("k").as_str(), sandbox.state("u").as_str()), ("done", "unknown"));
+}
+
+#[test]
+fn a_forgotten_key_runs_again() {
+    let sandbox = Sandbox::new();
+    for (script, code, state) in [("exit 0", 0, "done"), ("exit 76", 76, "unknown")] {
+        sandbox.sh(&["once", "k", "--fingerprint", "none"], script).exits(code);
+        sandbox.hapax(&["keys", "forget", "k"]).exits(2).says("--force");
+        assert_eq!(sandbox.state("k"), state);
+        let forgotten = sandbox.hapax(&["keys", "forget", "k", "--force", "--json"]).exits(0).json();
+        assert_eq!((&forgotten["removed"], &forgotten["state"]), (&json!(state), &json!("vacant")));
+        assert!(forgotten["first_at"].is_string() && forgotten["version"].is_string());
+        assert_eq!(sandbox.sh(&["once", "k", "--fingerprint", "none"], "echo again").stdout, "again\n");
+        let text = sandbox.hapax(&["keys", "forget", "k", "--force"]).exits(0).stdout;
+        assert!(text.starts_with("removed: k, done, of 20"), "{text}");
+    }
+    assert_eq!(
+        sandbox.hapax(&["keys", "forget", "k", "--force"]).exits(0).stdout,
+        "nothing is kept under k\n"
+    );
+}
+
+#[test]
+fn a_call_in_flight_is_not_forgotten() {
+    let sandbox = Sandbox::new();
+    let call = sandbox.begin(&["once", "k"], "echo x > begun; while [ ! -e go ]; do sleep 0.02; done");
+    sandbox.hapax(&["keys", "forget", "k", "--force"]).exits(65).says("hapax keys release k --force");
+    assert_eq!(sandbox.state("k"), "pending");
+    sandbox.write("go", "");
+    call.end().exits(0);
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_listed_and_can_be_forgotten() {
+    let sandbox = Sandbox::new();
+    for key in ["a", "k"] {
+        sandbox.sh(&["once", key], "exit 0").exits(0);
+    }
+    let database = rusqlite::Connection::open(sandbox.database()).unwrap();
+    database
+        .execute("UPDATE hapax_idempotency SET format = 9 WHERE key = CAST('k' AS BLOB) OR key = 'k'", [])
+        .unwrap();
+    drop(database);
+    let states: Vec<_> =
+        sandbox.hapax(&["keys", "list", "--json"]).lines().iter().map(|row| row["state"].clone()).collect();
+    assert_eq!(states, ["done", "unreadable"]);
+    sandbox.sh(&["once", "k"], "exit 0").exits(76);
+    let forgotten = sandbox.hapax(&["keys", "forget", "k", "--force", "--json"]).exits(0).json();
+    assert_eq!(forgotten["removed"], "unreadable");
+    sandbox.sh(&["once", "k"], "exit 0").exits(0);
 }
 
 #[test]

@@ -31,6 +31,8 @@ mod output;
 #[cfg(unix)]
 mod pages;
 #[cfg(unix)]
+mod queue;
+#[cfg(unix)]
 mod sandbox;
 #[cfg(unix)]
 mod starts;

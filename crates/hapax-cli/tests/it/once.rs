@@ -164,6 +164,21 @@ fn what_a_lost_lease_ends_leaves_the_key_to_a_new_owner() {
 }
 
 #[test]
+fn what_a_lost_store_cannot_keep_is_not_said_to_be_kept() {
+    let sandbox = Sandbox::new();
+    let script = counted("echo x > begun; sleep 60");
+    let first = sandbox.begin(&["once", "k", "--lease", "1s"], &script);
+    let lock = rusqlite::Connection::open(sandbox.database()).unwrap();
+    lock.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let first = first.end().exits(79).says("the store has not confirmed").says("hapax keys get k");
+    assert!(first.stderr.contains("the next call runs it once its lease is over"), "{first:?}");
+    lock.execute_batch("ROLLBACK").unwrap();
+    until("the lease is over", || sandbox.state("k") != "pending");
+    assert_eq!(sandbox.state("k"), "vacant");
+}
+
+#[test]
 fn a_receipt_that_the_store_refuses_leaves_the_key_in_flight() {
     let sandbox = Sandbox::new();
     let script = counted("echo x > begun; while [ ! -e go ]; do sleep 0.02; done; echo out");
@@ -199,7 +214,12 @@ fn a_signal_ends_the_wait_for_a_store_that_refuses_the_receipt() {
     first.signal(Signal::TERM);
     first.end().exits(0).says("idempotency.complete_failed");
     lock.execute_batch("ROLLBACK").unwrap();
-    sandbox.sh(&["once", "k"], &script).exits(75).says("--wait");
+    // Its lease is renewed: to wait for what is left of it would not do.
+    sandbox
+        .sh(&["once", "k"], &script)
+        .exits(75)
+        .says("it ends when the command of that call does")
+        .says("--wait 10m");
     assert_eq!((sandbox.state("k").as_str(), runs(&sandbox)), ("pending", 1));
 }
 

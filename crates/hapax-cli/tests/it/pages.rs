@@ -12,8 +12,32 @@ const COMMANDS: &[&[&str]] = &[
     &["keys", "release"],
     &["keys", "resolve"],
     &["keys", "prune"],
+    &["keys", "forget"],
+    &["queue"],
+    &["queue", "add"],
+    &["queue", "work"],
+    &["queue", "stats"],
+    &["queue", "list"],
+    &["queue", "show"],
+    &["queue", "wait"],
+    &["queue", "dead"],
+    &["queue", "dead", "list"],
+    &["queue", "dead", "show"],
+    &["queue", "dead", "redrive"],
+    &["queue", "dead", "drop"],
+    &["queue", "edit"],
+    &["queue", "run-now"],
+    &["queue", "reschedule"],
+    &["queue", "cancel"],
+    &["queue", "pause"],
+    &["queue", "resume"],
+    &["queue", "limits"],
+    &["queue", "subscribe"],
+    &["queue", "unsubscribe"],
+    &["queue", "purge"],
     &["store"],
     &["store", "upgrade"],
+    &["stores"],
     &["bench"],
     &["codes"],
     &["completions"],
@@ -39,6 +63,41 @@ fn help_and_version_need_no_store() {
     sandbox.hapax(&["--version"]).exits(0);
     sandbox.hapax(&["help", "once"]).exits(0);
     assert!(!sandbox.path("data").exists());
+}
+
+#[test]
+fn help_lists_each_store_with_all_options_of_its_urls() {
+    let sandbox = Sandbox::new();
+    let stores = sandbox.hapax(&["stores", "--json"]).exits(0).lines();
+    let names: Vec<_> = stores.iter().filter_map(|store| store["store"].as_str()).collect();
+    assert!(names.starts_with(&["memory", "sqlite", "redis", "postgres"]), "{names:?}");
+    for page in [&["help", "stores"][..], &["stores"], &["stores", "--help"], &["man", "stores"]] {
+        let text = sandbox.hapax(page).exits(0).stdout.replace("\\-", "-");
+        for store in &stores {
+            for option in store["options"].as_array().unwrap() {
+                let option =
+                    format!("?{}={}", option["name"].as_str().unwrap(), option["value"].as_str().unwrap());
+                assert!(text.contains(&option), "{page:?}: {option}");
+            }
+        }
+    }
+    for page in [&["help"][..], &["help", "once"]] {
+        assert!(sandbox.hapax(page).exits(0).stdout.contains("hapax help stores"), "{page:?}");
+    }
+}
+
+#[test]
+fn an_option_that_no_url_has_names_the_nearest_and_the_list() {
+    let sandbox = Sandbox::new();
+    for (url, near) in [
+        ("sqlite:a.db?synchronus=full", "synchronous"),
+        ("redis://h?wait_replica=1", "wait_replicas"),
+        ("postgres://h/d?preapred=on", "prepared"),
+        ("memory:?max_entrys=3", "max_entries"),
+    ] {
+        let ran = sandbox.hapax(&["bench", "--store", url]).exits(2);
+        ran.says(&format!("did you mean `{near}`?")).says("`hapax help stores`");
+    }
 }
 
 #[test]

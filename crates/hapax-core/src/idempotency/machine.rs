@@ -187,9 +187,12 @@ pub fn drop_unknown(slot: &mut Slot, token: &Token, now: &Now) -> Dropped {
     }
 }
 
-/// Settles an unknown outcome by a verdict.
+/// Settles an unknown outcome by a verdict, or forgets the record that a version names.
 pub fn resolve(slot: &mut Slot, req: &Resolve, now: &Now) -> Resolved {
     settle(slot, now);
+    if matches!(req.resolution, Resolution::Forget) {
+        return forget(slot, req, now);
+    }
     match slot {
         // A verdict whose reply was lost.
         Some(Entry::Settled(s)) if s.token == req.token => Resolved::Applied,
@@ -197,7 +200,7 @@ pub fn resolve(slot: &mut Slot, req: &Resolve, now: &Now) -> Resolved {
             if s.kind == Kind::Unknown && req.version.is_none_or(|version| version == s.token.version()) =>
         {
             *slot = match &req.resolution {
-                Resolution::DidNot => None,
+                Resolution::DidNot | Resolution::Forget => None,
                 Resolution::Happened { receipt, ttl } => Some(Entry::Settled(Settled {
                     token: req.token,
                     fingerprint: s.fingerprint,
@@ -211,6 +214,18 @@ pub fn resolve(slot: &mut Slot, req: &Resolve, now: &Now) -> Resolved {
             Resolved::Applied
         }
         other => Resolved::Changed(other.as_ref().map(|entry| Record::of(entry, now))),
+    }
+}
+
+/// Only what was seen: a verdict that arrives twice must not meet what came after the first.
+fn forget(slot: &mut Slot, req: &Resolve, now: &Now) -> Resolved {
+    let record = slot.as_ref().map(|entry| Record::of(entry, now));
+    match &record {
+        Some(there) if !there.is_pending() && req.version == Some(there.version()) => {
+            *slot = None;
+            Resolved::Applied
+        }
+        _ => Resolved::Changed(record),
     }
 }
 

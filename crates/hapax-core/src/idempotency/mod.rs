@@ -42,7 +42,7 @@ pub trait IdempotencyStore: Send + Sync + fmt::Debug {
     /// Forgets the unknown result beside `token`'s reservation, unless it has become a success meanwhile.
     async fn drop_unknown(&self, name: &Name, token: &Token) -> StoreResult<Dropped>;
 
-    /// Settles an unknown outcome by a verdict.
+    /// Settles an unknown outcome by a verdict, or forgets a record.
     async fn resolve(&self, req: &Resolve) -> StoreResult<Resolved>;
 
     /// Ends a pending reservation whoever holds it.

@@ -123,7 +123,7 @@ pub enum Dropped {
     Fenced,
 }
 
-/// A verdict on an unknown outcome.
+/// A verdict by hand.
 #[derive(Clone, Debug)]
 pub enum Resolution {
     /// It happened, with this result, which answers for that long.
@@ -135,9 +135,12 @@ pub enum Resolution {
     },
     /// It did not: the key is freed.
     DidNot,
+    /// Whatever it was, it may happen again: the record that the version names goes, one that cannot be read, too. A
+    /// reservation does not, nor does anything where no version is given.
+    Forget,
 }
 
-/// Settles an unknown outcome.
+/// Settles an unknown outcome, or forgets a record.
 #[derive(Clone, Debug)]
 pub struct Resolve {
     /// Under this name.
@@ -156,7 +159,7 @@ pub struct Resolve {
 pub enum Resolved {
     /// The verdict stands.
     Applied,
-    /// The record is not the unknown one that was meant: what is there. Nothing was written.
+    /// The record is not the one that was meant: what is there. Nothing was written.
     Changed(Option<Record>),
 }
 

@@ -10,23 +10,37 @@ pub use queue::MemoryQueues;
 
 use crate::registry::ConnectOptions;
 use crate::{
-    Backend, BackendUrl, BoxFuture, Clock, Driver, StoreError, StoreErrorKind, StoreResult, SystemClock,
+    Backend, BackendUrl, BoxFuture, Clock, Driver, StoreResult, SystemClock,
+    url::{UrlHelp, UrlOption},
 };
 use std::sync::Arc;
 
+/// The options of a URL.
+const OPTIONS: &[UrlOption] = &[UrlOption::new(
+    "max_entries",
+    "N",
+    Some("100000"),
+    "So many keys at most: the oldest results make room for new ones",
+)];
+
 /// `memory:`, with the option `max_entries`.
-pub const DRIVER: Driver = Driver { name: "memory", schemes: &["memory"], connect };
+pub const DRIVER: Driver = Driver {
+    name: "memory",
+    schemes: &["memory"],
+    url: UrlHelp::new(
+        &[("memory:", "this process: it ends with it, so commands whose runs must share it refuse it")],
+        OPTIONS,
+        "memory:?max_entries=10000",
+    ),
+    connect,
+};
 
 fn connect<'a>(url: &'a BackendUrl, _: &'a ConnectOptions) -> BoxFuture<'a, StoreResult<Backend>> {
     Box::pin(async move {
-        url.allow(&["max_entries"])?;
+        url.allow(OPTIONS)?;
         let mut store = MemoryStore::new(Arc::new(SystemClock));
-        if let Some(text) = url.option("max_entries") {
-            let max = text.parse().ok().filter(|max| *max > 0);
-            store = store.with_max_entries(max.ok_or_else(|| {
-                let reason = "`max_entries` of the URL is a whole number from 1";
-                StoreError::new(StoreErrorKind::Config, "memory", "connect", reason)
-            })?);
+        if let Some(max) = url.number("max_entries", 1..=usize::MAX)? {
+            store = store.with_max_entries(max);
         }
         let store = Arc::new(store);
         Ok(offering(&store, Arc::new(SystemClock)).with_examiner(store))

@@ -15,8 +15,8 @@ use hapax_core::{
 use serde::{Serialize, de::DeserializeOwned};
 use std::time::Duration;
 
-/// The largest payload.
-pub(super) const MAX_PAYLOAD: usize = 1024 * 1024;
+/// The largest payload, in bytes.
+pub const MAX_PAYLOAD: usize = 1024 * 1024;
 /// Pauses before a request whose fate is unknown is sent again, under the same id.
 const RESENDS: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1)];
@@ -81,8 +81,8 @@ pub(super) fn encode<T: Serialize + DeserializeOwned>(def: &QueueDef<T>, payload
     fitting(serde_json::to_vec(&parsed).map_err(QueueError::payload)?.into(), fingerprint)
 }
 
-/// Of bytes that may be JSON: equal JSON is equal whatever its spaces and the order of its members.
-pub(super) fn fingerprint(payload: &[u8]) -> Fingerprint {
+/// The fingerprint of a payload of bytes that may be JSON: equal JSON is equal whatever its spaces and the order of its members.
+pub fn fingerprint(payload: &[u8]) -> Fingerprint {
     let json = serde_json::from_slice::<serde_json::Value>(payload).ok();
     json.and_then(|value| stable_hash(&value).ok()).unwrap_or_else(|| Fingerprint::of_bytes(payload))
 }
@@ -189,7 +189,10 @@ impl IntoFuture for Add {
                         tokio::time::sleep_until((tokio::time::Instant::now() + jitter).min(until)).await;
                         pause = (pause * 2).min(ROOM);
                     }
-                    _ => return answer,
+                    _ => {
+                        queue.queue.added(&queue.id).await;
+                        return answer;
+                    }
                 }
             }
         })
@@ -239,6 +242,7 @@ impl IntoFuture for AddMany {
                 }
             }
             drop(open);
+            queue.queue.added(&queue.id).await;
             let missing = || Err(QueueError::store_failed(crate::protocol::call::missing("add jobs")));
             Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect())
         })

@@ -9,16 +9,20 @@ use super::{
 use crate::protocol::{call, runner::Runner};
 use bytes::Bytes;
 use hapax_core::{
-    Backend, Clock, InvalidKey, Namespace, StoreError, StoreErrorKind, StoreResult, SystemClock,
+    Backend, BoxFuture, Clock, InvalidKey, ManualClock, Namespace, StoreError, StoreErrorKind, StoreResult,
+    SystemClock,
+    memory::MemoryQueues,
     queue::{
         Group, JobState, ListJobs, MOST, QueueId, QueueName, QueueStats, QueueStore, Redrive, Redriven, Uid,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
+    collections::HashMap,
+    fmt,
     marker::PhantomData,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -31,7 +35,6 @@ pub struct Queue {
     namespace: Result<Namespace, InvalidKey>,
 }
 
-#[derive(Debug)]
 struct Inner {
     store: Option<Arc<dyn QueueStore>>,
     backend: &'static str,
@@ -40,17 +43,35 @@ struct Inner {
     runner: Arc<Runner>,
     producer: OnceLock<[u8; 10]>,
     count: AtomicU64,
+    /// Workers that run inside `add`, on a queue that is made for tests.
+    inline: Option<Mutex<HashMap<QueueId, Inline>>>,
+}
+
+/// Works until nothing is left.
+pub(super) type Inline = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("store", &self.store).finish_non_exhaustive()
+    }
 }
 
 impl Queue {
+    /// A queue in memory that runs each job inside `add`, once a worker was started on it. Delays pass at once. For tests.
+    pub fn inline() -> Self {
+        let clock = Arc::new(ManualClock::new());
+        let store = Arc::new(MemoryQueues::new(Arc::clone(&clock) as _));
+        Self::with(Some(store), "memory", clock, Duration::from_secs(5), Some(Mutex::default()))
+    }
+
     /// Over a store of your own, on the machine's clock.
     pub fn new(store: Arc<dyn QueueStore>) -> Self {
-        Self::with(Some(store), "hapax", Arc::new(SystemClock), Duration::from_secs(5))
+        Self::with(Some(store), "hapax", Arc::new(SystemClock), Duration::from_secs(5), None)
     }
 
     /// Over the queues of a backend, on its clock. Where it has none, calls answer `store.unsupported`.
     pub fn of(backend: &Backend, timeout: Duration) -> Self {
-        Self::with(backend.queue.clone(), backend.name, Arc::clone(&backend.clock), timeout)
+        Self::with(backend.queue.clone(), backend.name, Arc::clone(&backend.clock), timeout, None)
     }
 
     fn with(
@@ -58,10 +79,11 @@ impl Queue {
         backend: &'static str,
         clock: Arc<dyn Clock>,
         timeout: Duration,
+        inline: Option<Mutex<HashMap<QueueId, Inline>>>,
     ) -> Self {
         let runner = Arc::new(Runner::new(clock.is_manual()));
         let (producer, count) = (OnceLock::new(), AtomicU64::new(0));
-        let inner = Arc::new(Inner { store, backend, clock, timeout, runner, producer, count });
+        let inner = Arc::new(Inner { store, backend, clock, timeout, runner, producer, count, inline });
         Self { inner, namespace: Ok(Namespace::default()) }
     }
 
@@ -76,7 +98,7 @@ impl Queue {
     /// # Errors
     /// `queue.invalid`: the name cannot be used.
     pub fn raw(&self, name: &str) -> Result<RawQueue, QueueError> {
-        let invalid = |error: &dyn std::fmt::Display| QueueError::invalid(error.to_string());
+        let invalid = |error: &dyn fmt::Display| QueueError::invalid(error.to_string());
         let namespace = self.namespace.as_ref().map_err(|error| invalid(error))?;
         let name = QueueName::new(name).map_err(|error| invalid(&error))?;
         Ok(RawQueue { queue: self.clone(), id: QueueId::new(namespace, &name) })
@@ -140,6 +162,22 @@ impl Queue {
 
     pub(super) fn runner(&self) -> &Arc<Runner> {
         &self.inner.runner
+    }
+
+    /// Makes `work` run inside each `add` to a queue; answers whether this is such a handle.
+    pub(super) fn work_inline(&self, queue: &QueueId, work: Inline) -> bool {
+        let Some(inline) = &self.inner.inline else { return false };
+        inline.lock().unwrap_or_else(PoisonError::into_inner).insert(queue.clone(), work);
+        true
+    }
+
+    /// After an `add`.
+    pub(super) async fn added(&self, queue: &QueueId) {
+        let Some(inline) = &self.inner.inline else { return };
+        let work = inline.lock().unwrap_or_else(PoisonError::into_inner).get(queue).cloned();
+        if let Some(work) = work {
+            work().await;
+        }
     }
 
     /// The id of a new job.

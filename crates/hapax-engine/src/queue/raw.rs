@@ -1,8 +1,9 @@
 //! Jobs as bytes, for layers that run something other than a typed handler: the command runs programs.
 
 use super::Settings;
+pub use super::add::{MAX_PAYLOAD, fingerprint};
 use hapax_core::{
-    Key, async_trait,
+    BootTime, Key, async_trait,
     idempotency::Receipt,
     queue::{DeadReason, Group, QueueName, Taken},
 };
@@ -10,6 +11,7 @@ use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// A job in the hands of a worker, undecoded.
@@ -24,6 +26,8 @@ pub struct RawJob {
     pub queue: QueueName,
     /// The worker's group.
     pub group: Group,
+    /// How long this attempt may take: what the job says and what the worker says, the shorter of the two.
+    pub limit: Option<Duration>,
     /// Whether it should go on.
     pub control: Control,
 }
@@ -64,6 +68,7 @@ pub enum Halt {
 pub struct Control {
     token: CancellationToken,
     why: Arc<OnceLock<Halt>>,
+    deadline: Arc<watch::Sender<BootTime>>,
 }
 
 impl Control {
@@ -81,9 +86,24 @@ impl Control {
         self.why.get().copied()
     }
 
+    /// Until when the job is surely this worker's, on the clock that counts from the start of the machine: before the last
+    /// request that was granted, plus the lease. It moves with each renewal.
+    pub fn deadline(&self) -> watch::Receiver<BootTime> {
+        self.deadline.subscribe()
+    }
+
     /// For what takes a token.
     pub fn token(&self) -> &CancellationToken {
         &self.token
+    }
+
+    /// It is the worker's until then, or longer.
+    pub(super) fn renew(&self, deadline: BootTime) {
+        self.deadline.send_if_modified(|known| {
+            let longer = deadline > *known;
+            *known = deadline.max(*known);
+            longer
+        });
     }
 
     /// Says so; the first reason stays.
@@ -142,6 +162,12 @@ pub enum Outcome {
 /// Runs jobs as bytes.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
+    /// Whether it ends by itself when the [limit](RawJob::limit) of a job is over, and answers [`Outcome::Broken`] then.
+    /// Otherwise it is dropped: not for what goes on outside of this process.
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     /// Runs one.
     ///
     /// # Cancel safety

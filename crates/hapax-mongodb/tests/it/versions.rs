@@ -2,8 +2,11 @@
 
 use crate::support::{Place, complete, id, is_yours, refused, reserve};
 use hapax_core::{
-    Namespace, StoreErrorKind,
-    idempotency::{Completed, Extended, IdempotencyStore, List, RecordState, Reserved, Write},
+    Namespace, StoreErrorKind, Token,
+    idempotency::{
+        Completed, Extended, IdempotencyStore, List, RecordState, Reserved, Resolution, Resolve, Resolved,
+        Write,
+    },
 };
 use mongodb::bson::{Document, doc};
 
@@ -25,7 +28,7 @@ async fn a_store_for_newer_versions_is_refused() {
         let error = refused(&place.url("")).await;
         assert_eq!(error.kind(), StoreErrorKind::Version);
         let text = error.to_string();
-        assert!(text.contains("layout 2") && text.contains("hapax store upgrade"), "{text}");
+        assert!(text.contains("layout 2") && text.contains("a newer hapax"), "{text}");
     }
 }
 
@@ -68,6 +71,7 @@ async fn a_document_of_an_unknown_form_is_held_and_never_overwritten() {
         over.insert("result.until", 1_i64);
         place.change(doc! { "$set": over.clone() }).await;
         is_held(&place, &over.to_string()).await;
+        is_forgotten(&place, &over.to_string()).await;
     }
 }
 
@@ -77,6 +81,7 @@ async fn a_document_of_another_program_is_held_and_never_overwritten() {
     place.records().await.insert_one(&theirs).await.unwrap();
     is_held(&place, "theirs").await;
     assert_eq!(place.record().await, theirs);
+    is_forgotten(&place, "theirs").await;
 }
 
 async fn is_held(place: &Place, what: &str) {
@@ -98,4 +103,21 @@ async fn is_held(place: &Place, what: &str) {
     let page = store.list(&List::new(Namespace::default())).await.unwrap();
     assert!(unreadable(&page.records.first().unwrap().1.state) && page.records.len() == 2, "{what}");
     assert_eq!(place.record().await, before, "{what}");
+}
+
+/// Whoever has looked at it may have it removed.
+async fn is_forgotten(place: &Place, what: &str) {
+    let store = place.store().await;
+    let name = reserve("k").name;
+    let (token, seen) = (Token::random().unwrap(), store.read(&name).await.unwrap().unwrap().version());
+    let forget = |version| Resolve {
+        name: name.clone(),
+        token,
+        version: Some(version),
+        resolution: Resolution::Forget,
+    };
+    let changed = store.resolve(&forget(token.version())).await.unwrap();
+    assert!(matches!(changed, Resolved::Changed(Some(_))), "{what}: {changed:?}");
+    assert_eq!(store.resolve(&forget(seen)).await.unwrap(), Resolved::Applied, "{what}");
+    assert_eq!(store.read(&name).await.unwrap(), None, "{what}");
 }

@@ -8,13 +8,15 @@ use hapax_core::{
 };
 use hapax_postgres::DRIVER;
 use hapax_testkit::postgres::{GUARDED, Postgres};
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 
 crate::list!("places";
     a_wrong_password_is_refused,
     a_wrong_port_is_unavailable,
     a_missing_database_is_named,
     another_program_is_known,
+    a_server_that_waits_for_more_is_known_in_time,
+    a_silent_server_may_be_another,
     a_socket_works,
     many_may_open_at_once,
     the_driver_connects,
@@ -61,6 +63,38 @@ async fn another_program_is_known() {
     let error = refused(&format!("postgres://postgres@127.0.0.1:{port}/postgres")).await;
     assert_eq!(error.kind(), StoreErrorKind::Config);
     speaks.join().unwrap();
+}
+
+async fn a_server_that_waits_for_more_is_known_in_time() {
+    for (says, kind) in
+        [(&b"-ERR unknown command\r\n"[..], "Redis"), (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP")]
+    {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                // Answers lines, as those servers do.
+                std::thread::spawn(move || {
+                    let mut lines = std::io::BufReader::new(stream.unwrap());
+                    let mut line = Vec::new();
+                    if lines.read_until(b'\n', &mut line).is_ok_and(|_| line.ends_with(b"\n")) {
+                        let _ = lines.get_mut().write_all(says);
+                    }
+                });
+            }
+        });
+        let error = refused(&format!("postgres://postgres@127.0.0.1:{port}/postgres?timeout=30s")).await;
+        assert_eq!(error.kind(), StoreErrorKind::Config, "{error}");
+        assert!(error.to_string().contains(&format!("speaks {kind}")), "{error}");
+    }
+}
+
+async fn a_silent_server_may_be_another() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let error = refused(&format!("postgres://postgres@127.0.0.1:{port}/postgres?timeout=300ms")).await;
+    assert_eq!(error.kind(), StoreErrorKind::Timeout);
+    assert!(error.to_string().contains("did not answer as PostgreSQL does"), "{error}");
 }
 
 async fn a_socket_works() {

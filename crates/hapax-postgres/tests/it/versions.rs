@@ -2,9 +2,12 @@
 
 use crate::support::{Place, complete, is_yours, refused, reserve};
 use hapax_core::{
-    Namespace, StoreErrorKind,
-    idempotency::{Completed, IdempotencyStore, List, RecordState, Reserved, Write},
+    Name, Namespace, StoreErrorKind, Token,
+    idempotency::{
+        Completed, IdempotencyStore, List, RecordState, Reserved, Resolution, Resolve, Resolved, Write,
+    },
 };
+use hapax_postgres::PostgresStore;
 
 crate::list!("versions";
     a_store_for_newer_versions_is_refused,
@@ -24,7 +27,7 @@ async fn a_store_for_newer_versions_is_refused() {
         let error = refused(&place.url("postgres", "")).await;
         assert_eq!(error.kind(), StoreErrorKind::Version);
         let text = error.to_string();
-        assert!(text.contains("layout 2") && text.contains("hapax store upgrade"), "{text}");
+        assert!(text.contains("layout 2") && text.contains("a newer hapax"), "{text}");
     }
 }
 
@@ -92,5 +95,21 @@ async fn a_row_of_an_unknown_form_is_held_and_never_overwritten() {
         let page = store.list(&List::new(Namespace::default())).await.unwrap();
         assert!(page.records.iter().all(|(_, record)| unreadable(&record.state)) && page.records.len() == 1);
         assert_eq!(place.number(version).await, before, "{change}");
+        forget(&store, &first.name).await;
     }
+}
+
+/// Whoever has looked at it may have it removed.
+async fn forget(store: &PostgresStore, name: &Name) {
+    let (token, seen) = (Token::random().unwrap(), store.read(name).await.unwrap().unwrap().version());
+    let forget = |version| Resolve {
+        name: name.clone(),
+        token,
+        version: Some(version),
+        resolution: Resolution::Forget,
+    };
+    let changed = store.resolve(&forget(token.version())).await.unwrap();
+    assert!(matches!(changed, Resolved::Changed(Some(_))), "{changed:?}");
+    assert_eq!(store.resolve(&forget(seen)).await.unwrap(), Resolved::Applied);
+    assert_eq!(store.read(name).await.unwrap(), None);
 }

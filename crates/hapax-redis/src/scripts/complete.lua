@@ -1,9 +1,12 @@
 -- Keeps each result, wherever it can be kept without touching another owner's.
--- KEYS: the records. ARGV, for each: version, state, token and fingerprint as in the record; ttl; codec and
--- receipt.
--- Answers, for each: now, or {'stored' | 'already_done' | 'stored_late', now}, or {'superseded', now, record before}.
-return each(3, function(key, owner, ttl, receipt)
-  local token = string.sub(owner, 3, 18)
+-- KEYS: the records. ARGV, for each: version, state, token and fingerprint as in the record, with the state of a
+-- reservation for a success that may be kept with the caller's times; ttl; those times, codec and receipt.
+-- Answers, for each: a number, or {'stored' | 'already_done' | 'stored_late', now}, or {'superseded', now, record before}.
+return each(3, function(key, owner, ttl, rest)
+  local token, receipt = string.sub(owner, 3, 18), string.sub(rest, 17)
+  if string.byte(owner, 2) == PENDING then
+    owner = '\1\1' .. string.sub(owner, 3)
+  end
   -- The first of these keys was looked at before.
   local value = unusual
   unusual = nil

@@ -6,12 +6,18 @@ use hapax_core::{
     idempotency::{Completed, IdempotencyStore},
 };
 use hapax_testkit::redis::Redis;
-use std::{io::Write as _, net::TcpListener, path::Path, process::Command};
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    path::Path,
+    process::Command,
+};
 use tempfile::TempDir;
 
 crate::list!("places", &["openssl", "flock"];
     a_port_where_nobody_listens_is_unavailable,
     a_server_of_another_kind_is_told,
+    a_server_of_another_kind_is_named,
     a_server_that_says_nothing_ends_at_the_deadline,
     a_socket_works,
     databases_are_apart,
@@ -68,6 +74,34 @@ async fn a_server_of_another_kind_is_told() {
         let error = refusal(&format!("redis://127.0.0.1:{}", chatterbox(says))).await;
         assert_eq!(error.code(), "store.config", "{error}");
         assert!(error.to_string().contains("Redis"), "{error}");
+    }
+}
+
+async fn a_server_of_another_kind_is_named() {
+    for (says, kind) in [
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "HTTP"),
+        (b"220 mail.example ESMTP\r\n", "SMTP"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "SSH"),
+    ] {
+        let error = refusal(&format!("redis://127.0.0.1:{}", chatterbox(says))).await;
+        assert!(error.to_string().contains(kind), "{error}");
+    }
+    // Says nothing to what it does not understand, and one byte to a question of its own clients.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut asked = [0; 8];
+            if stream.read_exact(&mut asked).is_ok() && asked == [0, 0, 0, 8, 4, 210, 22, 47] {
+                let _ = stream.write_all(b"N");
+            }
+        }
+    });
+    for login in ["", ":secret@"] {
+        let error = refusal(&format!("redis://{login}127.0.0.1:{port}")).await;
+        assert_eq!(error.code(), "store.config", "{error}");
+        assert!(error.to_string().contains("speaks PostgreSQL"), "{error}");
     }
 }
 

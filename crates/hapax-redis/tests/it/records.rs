@@ -1,13 +1,11 @@
 //! What lies under a key, and what does not belong there.
 
-use crate::support::{
-    TTL, complete, is_held_done, is_yours, name, open, place, raw, reserve, span, with_receipt,
-};
+use crate::support::{TTL, complete, is_yours, name, open, place, raw, reserve, span, with_receipt};
 use hapax_core::{
-    Applied, Coded as _, StoreErrorKind, Token,
+    Applied, Coded as _, Namespace, StoreErrorKind, Token,
     idempotency::{
-        Completed, IdempotencyStore, RecordState, Reserved, Resolution, Resolve, Resolved, Retake, Retaken,
-        Write,
+        Complete, Completed, IdempotencyStore, Kind, List, RecordState, Reserved, Resolution, Resolve,
+        Resolved, Retake, Retaken, StateFilter, Write,
     },
 };
 use hapax_testkit::redis::Redis;
@@ -16,9 +14,11 @@ use std::time::Duration;
 crate::list!("records", &[];
     a_foreign_value_of_another_type_is_told_and_left_alone,
     a_record_of_another_version_is_held_and_left_alone,
+    a_list_shows_what_is_no_record_beside_the_others,
     a_batch_with_one_bad_key_answers_the_others,
     receipts_have_a_bound,
     the_clock_of_the_caller_does_not_count,
+    an_unknown_outcome_ends_with_its_key,
     done_keys_cost_little_memory,
 );
 
@@ -65,7 +65,35 @@ async fn a_record_of_another_version_is_held_and_left_alone() {
         assert!(matches!(store.resolve(&verdict).await.unwrap(), Resolved::Changed(Some(_))));
         let kept: Vec<u8> = redis::cmd("GET").arg(place("k")).query_async(&mut probe).await.unwrap();
         assert_eq!(kept, value);
+        // Whoever has looked at it may have it removed.
+        let forget =
+            Resolve { version: Some(record.version()), resolution: Resolution::Forget, ..verdict.clone() };
+        let other = Resolve { version: Some(token.version()), ..forget.clone() };
+        assert!(matches!(store.resolve(&other).await.unwrap(), Resolved::Changed(Some(_))), "{value:?}");
+        assert_eq!(store.resolve(&forget).await.unwrap(), Resolved::Applied, "{value:?}");
+        assert_eq!(store.read(&req.name).await.unwrap(), None);
     }
+}
+
+async fn a_list_shows_what_is_no_record_beside_the_others() {
+    let server = Redis::start();
+    let store = open(&server.url()).await;
+    let mut probe = raw(&server.url()).await;
+    let () = redis::cmd("RPUSH").arg(place("b")).arg("theirs").query_async(&mut probe).await.unwrap();
+    let () = redis::cmd("SET").arg(place("c")).arg("theirs").query_async(&mut probe).await.unwrap();
+    for key in ["a", "d"] {
+        assert!(is_yours(&store.reserve(&reserve(key)).await.unwrap()));
+    }
+    let mut list = List::new(Namespace::default());
+    let page = store.list(&list).await.unwrap();
+    let found: Vec<_> = page
+        .records
+        .iter()
+        .map(|(name, record)| (name.key(), record.state == RecordState::Unreadable))
+        .collect();
+    assert_eq!(found, [("a", false), ("b", true), ("c", true), ("d", false)]);
+    list.state = Some(StateFilter::Pending);
+    assert_eq!(store.list(&list).await.unwrap().records.len(), 2);
 }
 
 async fn a_batch_with_one_bad_key_answers_the_others() {
@@ -124,7 +152,30 @@ async fn the_clock_of_the_caller_does_not_count() {
     let ttl = i64::try_from(TTL.as_millis()).unwrap();
     assert!((ttl - 2_000..=ttl).contains(&left), "{left}");
     let _ = store.extend(&req.name, &req.token, span(Duration::from_secs(1))).await.unwrap();
-    assert!(is_held_done(&store.reserve(&reserve("k")).await.unwrap()));
+    let Reserved::Held(record) = store.reserve(&reserve("k")).await.unwrap() else { panic!("not held") };
+    let RecordState::Settled { kind: Kind::Done, completed_at, .. } = record.state else {
+        panic!("{record:?}")
+    };
+    assert!((now - completed_at.as_millis()).abs() < 2_000, "{completed_at:?} at {now}");
+    assert!((now + ttl - record.until.as_millis()).abs() < 2_000, "{:?} at {now}", record.until);
+}
+
+async fn an_unknown_outcome_ends_with_its_key() {
+    let server = Redis::start();
+    let store = open(&server.url()).await;
+    let mut probe = raw(&server.url()).await;
+    let req = reserve("k");
+    assert!(is_yours(&store.reserve(&req).await.unwrap()));
+    let unknown = Complete { kind: Kind::Unknown, ..complete(&req) };
+    assert_eq!(store.complete(&unknown).await.unwrap(), Completed::Stored);
+    // Scripts go by what the record says.
+    let record = store.read(&req.name).await.unwrap().unwrap();
+    let expires: Result<i64, _> = redis::cmd("PEXPIRETIME").arg(place("k")).query_async(&mut probe).await;
+    match expires {
+        Ok(at) => assert_eq!(record.until.as_millis(), at),
+        // Redis 6.2 cannot be asked.
+        Err(error) => assert_eq!(error.code(), Some("ERR"), "{error}"),
+    }
 }
 
 async fn done_keys_cost_little_memory() {

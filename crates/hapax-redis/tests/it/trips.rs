@@ -1,6 +1,6 @@
 //! Round trips, counted by the server.
 
-use crate::support::{complete, is_held_done, is_yours, open, raw, reserve, run, span};
+use crate::support::{complete, is_held_done, is_yours, open, raw, reserve, run, span, until};
 use hapax_core::idempotency::{Completed, Extended, IdempotencyStore, Write};
 use hapax_testkit::redis::Redis;
 use redis::aio::MultiplexedConnection;
@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 crate::list!("trips", &[];
     a_step_is_one_command,
+    the_time_is_asked_for_again_after_a_while,
     a_batch_is_a_few_commands,
 );
 
@@ -46,7 +47,7 @@ async fn a_step_is_one_command() {
     assert!(matches!(extended, Extended::Until(_)));
     assert_eq!(commands(&mut probe).await.get("evalsha"), Some(&1));
     assert_eq!(store.complete(&complete(&req)).await.unwrap(), Completed::Stored);
-    assert_eq!(commands(&mut probe).await, counted(&[("evalsha", 1), ("get", 1), ("set", 1), ("time", 1)]));
+    assert_eq!(commands(&mut probe).await, counted(&[("evalsha", 1), ("get", 1), ("set", 1)]));
     assert!(is_held_done(&store.reserve(&reserve("k")).await.unwrap()));
     assert_eq!(commands(&mut probe).await, counted(&[("set", 1)]));
     assert!(store.read(&req.name).await.unwrap().is_some());
@@ -55,6 +56,28 @@ async fn a_step_is_one_command() {
     assert_eq!(store.release(&freed.name, &freed.token).await.unwrap(), Write::Applied);
     let after = commands(&mut probe).await;
     assert_eq!((after.get("set"), after.get("evalsha"), after.get("del")), (Some(&1), Some(&1), Some(&1)));
+}
+
+async fn the_time_is_asked_for_again_after_a_while() {
+    let server = Redis::start();
+    let store = open(&server.url()).await;
+    let mut probe = raw(&server.url()).await;
+    let mut kept = 0;
+    let mut asked = BTreeMap::new();
+    until("asked for the time", async || {
+        let req = reserve(&format!("k{kept}"));
+        assert!(is_yours(&store.reserve(&req).await.unwrap()));
+        assert_eq!(store.complete(&complete(&req)).await.unwrap(), Completed::Stored);
+        kept += 1;
+        for (name, calls) in commands(&mut probe).await {
+            *asked.entry(name).or_insert(0) += calls;
+        }
+        // Once for the connection, then once for all that came before a second was over.
+        asked.get("time") >= Some(&2)
+    })
+    .await;
+    assert!(kept > 2, "{kept} results");
+    assert_eq!(asked.get("time"), Some(&2), "{asked:?}");
 }
 
 async fn a_batch_is_a_few_commands() {

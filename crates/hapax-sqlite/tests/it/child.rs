@@ -1,11 +1,15 @@
 //! This test binary as another process.
 
-use crate::support::{complete, file_in_env, is_yours, open, raw, reserve};
+use crate::{
+    queue,
+    support::{complete, file_in_env, is_yours, open, raw, reserve},
+};
 use hapax_core::idempotency::IdempotencyStore;
 use std::{
     io::{BufRead, BufReader, Read, Write},
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
+    time::Duration,
 };
 
 const ROLE: &str = "HAPAX_TEST_ROLE";
@@ -135,6 +139,12 @@ fn plays_its_role() {
                 say(req.name.key());
             }
         }),
+        // Leases that nobody lives to see the end of, and such that the next process soon takes over.
+        "work" | "work briefly" => {
+            wait_for_end_of_input();
+            let lease = if role == "work" { Duration::from_mins(1) } else { Duration::from_millis(150) };
+            runtime.block_on(async { queue::work(&open(&path).await, lease, say).await });
+        }
         "keep a secret" => {
             wait_for_end_of_input();
             let secret = runtime.block_on(async { open(&path).await.secret().await.unwrap().unwrap() });

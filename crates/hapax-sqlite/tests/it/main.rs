@@ -8,5 +8,6 @@ mod commits;
 mod place;
 mod processes;
 mod prune;
+mod queue;
 mod support;
 mod version;

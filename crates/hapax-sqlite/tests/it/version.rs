@@ -25,7 +25,13 @@ async fn a_store_for_newer_versions_is_refused() {
         let error = SqliteStore::open(SqliteOptions::new(&path), Arc::new(SystemClock)).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Version);
         let text = error.to_string();
-        assert!(text.contains("layout 2") && text.contains("hapax store upgrade"), "{text}");
+        assert!(
+            text.contains("layout 3")
+                && text.contains("layout 2")
+                && text.contains("a newer hapax")
+                && text.contains(env!("CARGO_PKG_VERSION")),
+            "{text}"
+        );
         assert_eq!(upgrade(SqliteOptions::new(&path)).await.unwrap_err().kind(), StoreErrorKind::Version);
     }
 }

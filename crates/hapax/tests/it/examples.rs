@@ -88,3 +88,23 @@ fn mailer_writes_one_file_and_gives_the_provider_each_message_once() {
         assert_eq!(mails.count(), 1);
     }
 }
+
+#[test]
+fn services_charge_what_they_are_asked_for_and_stop_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |orders: &[&str]| {
+        let mut program = Command::new(built("services"));
+        let output = program.args(orders).current_dir(folder.path()).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.code(), out.into_owned(), err.into_owned())
+    };
+    for _ in 0..2 {
+        assert_eq!(run(&["o1", "o2"]), (Some(0), "o1: ch_o1\no2: ch_o2\n".to_owned(), String::new()));
+    }
+    let (code, out, err) = run(&["o1", "bad", "o3"]);
+    assert_eq!((code, out.as_str()), (Some(70), "o1: ch_o1\n"));
+    assert!(
+        err.contains("service.stop_failed: a stop hook of service `till` failed: invalid input"),
+        "{err}"
+    );
+}

@@ -4,6 +4,7 @@
 
 mod examples;
 mod fit;
+mod queue;
 mod rows;
 mod send;
 mod users;

@@ -20,12 +20,17 @@ pub(crate) struct Get {
 
 impl Get {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let shown = if store::is_missing(&context.settings)? {
-            Shown::new(&self.target.name(context)?, None)
-        } else {
-            self.target.find(context).await?.look().await?
-        };
+        if let Some(note) = store::missing(&context.settings)? {
+            Shown::new(&self.target.name(context)?, None).print(&context.output);
+            context.output.note(&note);
+            return Ok(Exit::Done);
+        }
+        let found = self.target.find(context).await?;
+        let shown = found.look().await?;
         shown.print(&context.output);
+        if shown.state == "vacant" {
+            found.hint(&context.output).await?;
+        }
         Ok(Exit::Done)
     }
 }

@@ -1,6 +1,9 @@
 //! `hapax keys list`.
 
-use super::show::{COLUMNS, Shown};
+use super::{
+    hints,
+    show::{COLUMNS, Shown},
+};
 use crate::{
     commands::Context,
     exit::Exit,
@@ -75,17 +78,28 @@ impl ListKeys {
             limit: 0,
         };
         // Looking makes no store.
-        if store::is_missing(&context.settings)? {
+        if let Some(note) = store::missing(&context.settings)? {
+            output.note(&note);
             return Ok(Exit::Done);
         }
         let hapax = store::open(&context.settings, Sharing::Needed).await?;
         let mut left = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let (mut rows, mut more) = (Vec::new(), true);
+        let is_whole = request.after.is_none();
         while more && left > 0 && !output.is_closed() {
             request.limit = left.min(PAGE);
             let page = hapax.backend().idempotency.list(&request).await?;
             more = page.more;
-            let Some((last, _)) = page.records.last() else { break };
+            let Some((last, _)) = page.records.last() else {
+                if is_whole
+                    && request.after.is_none()
+                    && !output.quiet
+                    && let Some(hint) = hints::of_list(&hapax, &request).await?
+                {
+                    output.note(&hint);
+                }
+                break;
+            };
             request.after = Some((Scope::from_shown(last.scope())?, Key::from_shown(last.key())?));
             left = left.saturating_sub(page.records.len());
             for (name, record) in page.records {

@@ -1,15 +1,17 @@
 //! `hapax keys`: what is kept, and verdicts by hand.
 
+mod forget;
 mod get;
+mod hints;
 mod list;
 mod prune;
 mod release;
 mod resolve;
 mod show;
 
-pub(crate) use self::show::Shown;
+pub(crate) use self::show::{Shown, json_of};
 use super::Context;
-use crate::{args::KeyArg, exit::Exit, failure::Failure, store::Sharing};
+use crate::{args::KeyArg, exit::Exit, failure::Failure, output::Output, store::Sharing};
 use clap::{Args, Subcommand};
 use hapax::{
     Hapax,
@@ -36,6 +38,7 @@ enum KeysCommand {
     Get(get::Get),
     List(list::ListKeys),
     Release(release::Release),
+    Forget(forget::Forget),
     Resolve(resolve::Resolve),
     Prune(prune::Prune),
 }
@@ -46,6 +49,7 @@ impl Keys {
             KeysCommand::Get(get) => get.run(context).await,
             KeysCommand::List(list) => list.run(context).await,
             KeysCommand::Release(release) => release.run(context).await,
+            KeysCommand::Forget(forget) => forget.run(context).await,
             KeysCommand::Resolve(resolve) => resolve.run(context).await,
             KeysCommand::Prune(prune) => prune.run(context).await,
         }?;
@@ -88,5 +92,15 @@ impl Found {
     /// As it is now.
     async fn look(&self) -> Result<Shown, Failure> {
         Ok(Shown::new(&self.name, self.hapax.keeper().read(&self.name).await?))
+    }
+
+    /// Says where else the key may be, after it was found vacant.
+    async fn hint(&self, output: &Output) -> Result<(), Failure> {
+        if !output.quiet
+            && let Some(hint) = hints::of_key(&self.hapax, &self.name).await?
+        {
+            output.note(&hint);
+        }
+        Ok(())
     }
 }

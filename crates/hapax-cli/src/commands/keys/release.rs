@@ -32,10 +32,14 @@ impl Release {
             let failure = Failure::new(Exit::Invalid, "idempotency.changed", message);
             return Err(match now.state {
                 "unknown" => failure.help("settle it with `hapax keys resolve`"),
-                _ => failure.help("a result answers until its time is over"),
+                _ => failure
+                    .help("a result answers until its time is over, or until `hapax keys forget` removes it"),
             });
         }
         now.print(&context.output);
+        if answer == Write::Fenced && now.state == "vacant" {
+            found.hint(&context.output).await?;
+        }
         Ok(Exit::Done)
     }
 }

@@ -87,7 +87,7 @@ impl Shown {
 /// The columns of [`Shown::row`].
 pub(crate) const COLUMNS: &[&str] = &["KEY", "STATE", "SCOPE", "FIRST AT", "UNTIL"];
 
-fn json_of(receipt: &Receipt) -> Value {
+pub(crate) fn json_of(receipt: &Receipt) -> Value {
     serde_json::from_slice(&receipt.bytes).unwrap_or_else(
         |_| json!({ "codec": receipt.codec, "base64": BASE64_STANDARD.encode(&receipt.bytes) }),
     )

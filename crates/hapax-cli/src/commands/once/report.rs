@@ -208,14 +208,17 @@ impl Report {
         let output = &context.output;
         let key = text::shown(plan.name.key());
         let flags = store::flags(&context.settings);
-        let settle = || {
-            let key = text::quoted(plan.name.key());
-            format!("hapax keys resolve {key} --as done{flags} (or --as failed, to let it run again)")
-        };
+        let quoted = text::quoted(plan.name.key());
+        let settle =
+            || format!("hapax keys resolve {quoted} --as done{flags} (or --as failed, to let it run again)");
         match (self.outcome, &self.failure, &self.unknown) {
             (Outcome::InFlight, Some(failure), _) => {
                 let rest = duration::format_rough(self.retry_after.unwrap_or_default());
-                let help = format!("try again in {rest} at the latest, or wait for it with --wait {rest}");
+                // The lease is renewed as long as the call lives: what is left of it says when a dead one ends.
+                let help = format!(
+                    "it ends when the command of that call does: try again then, or wait for it with --wait 10m, say; \
+                     should that call be dead, the key is free in {rest}"
+                );
                 failure.clone().help(help).explain();
             }
             (Outcome::KeyReused, Some(failure), _) => {
@@ -227,6 +230,15 @@ impl Report {
             (_, None, Some(why)) => {
                 let code = self.code.unwrap_or("idempotency.unknown");
                 let (found, help) = match self.now {
+                    // A verdict needs a record, and there will be none unless the store took it after all.
+                    Now::Ours if !self.stored => (
+                        format!("the outcome of {key} is unknown: {why}; the store has not confirmed that it keeps this"),
+                        format!(
+                            "find out what it did before it runs again: the next call runs it once its lease is over, \
+                             unless `hapax keys get {quoted}{flags}` shows it as unknown by then; in that case: {}",
+                            settle()
+                        ),
+                    ),
                     Now::Ours => (
                         format!("the outcome of {key} is unknown: {why}"),
                         format!("find out what it did, then: {}", settle()),
@@ -252,7 +264,7 @@ impl Report {
             }
             _ => {}
         }
-        if !self.stored {
+        if !self.stored && self.unknown.is_none() {
             output::warn(&format!(
                 "the receipt of {key} may not have been stored: if it was not, a call runs it again once its lease is over (idempotency.complete_failed)"
             ));

@@ -1,6 +1,6 @@
 //! Sending, and sending again.
 
-use super::{counts, lines, mails, recipients, send, send_stdin};
+use super::{counts, line, lines, mails, recipients, send, send_stdin};
 use crate::sandbox::{Sandbox, until};
 use std::{fs, process::Stdio};
 
@@ -274,4 +274,39 @@ fn the_rate_holds_and_replays_do_not_count() {
     // At one an hour, anything that was sent would never end.
     let again = send(&sandbox, &["a.jsonl", "--via", "stub:", "--rate", "1/h"]).exits(0);
     counts(&again, "sent 0, replayed 12, failed 0, unknown 0, in flight 0");
+}
+
+#[test]
+fn what_killed_runs_left_in_the_folder_is_removed_after_an_hour() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", line(1));
+    fs::create_dir(sandbox.path("outbox")).unwrap();
+    for (name, minutes) in
+        [("outbox/.hapax-0a.tmp", 61), ("outbox/.hapax-0b.tmp", 5), ("outbox/.other.tmp", 600)]
+    {
+        let age = std::time::Duration::from_mins(minutes);
+        let file = fs::File::create(sandbox.path(name)).unwrap();
+        let made = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(made - age).unwrap();
+    }
+    send(&sandbox, &["a.jsonl"]).exits(0);
+    let there = [".hapax-0a.tmp", ".hapax-0b.tmp", ".other.tmp"]
+        .map(|name| sandbox.path("outbox").join(name).exists());
+    assert_eq!(there, [false, true, true]);
+}
+
+#[test]
+fn a_rehearsal_says_what_it_did_not_try() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", line(1));
+    let args = ["a.jsonl", "--dry-run"];
+    send(&sandbox, &args)
+        .exits(0)
+        .says("would send 1")
+        .says("the folder outbox is not there")
+        .says("was not tried");
+    assert!(!sandbox.path("outbox").exists());
+    fs::create_dir(sandbox.path("outbox")).unwrap();
+    let dry = send(&sandbox, &args).exits(0);
+    assert!(!dry.stderr.contains("was not tried"), "{dry:?}");
 }

@@ -4,6 +4,7 @@ mod batch;
 mod bounds;
 mod complete;
 mod durable;
+mod forget;
 mod late;
 mod lease;
 mod list;
@@ -24,6 +25,7 @@ pub(super) fn all() -> impl Iterator<Item = Entry> {
         late::CASES,
         lease::CASES,
         resolve::CASES,
+        forget::CASES,
         resolver::CASES,
         read::CASES,
         list::CASES,

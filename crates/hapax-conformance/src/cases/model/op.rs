@@ -50,6 +50,11 @@ pub(super) enum Op {
         seen: Option<char>,
         happened: Option<u8>,
     },
+    Forget {
+        key: u8,
+        token: char,
+        seen: Option<char>,
+    },
     Force {
         key: u8,
     },
@@ -132,6 +137,7 @@ fn op(weights: Weights) -> impl Strategy<Value = Op> {
         3 => (key(), token()).prop_map(|(key, token)| Op::Drop { key, token }),
         2 => (key(), token(), prop::option::of(token()), prop::option::of(ttl()))
             .prop_map(|(key, token, seen, happened)| Op::Resolve { key, token, seen, happened }),
+        1 => (key(), token(), prop::option::of(token())).prop_map(|(key, token, seen)| Op::Forget { key, token, seen }),
         1 => key().prop_map(|key| Op::Force { key }),
         weights.again => (1u8..20).prop_map(|back| Op::Again { back }),
         2 => key().prop_map(|key| Op::Read { key }),
@@ -234,6 +240,12 @@ impl Scale {
                     },
                     None => Resolution::DidNot,
                 },
+            }),
+            Op::Forget { key, token: letter, seen } => Request::Resolve(Resolve {
+                name: self.name(key),
+                token: token(letter),
+                version: seen.map(|letter| token(letter).version()),
+                resolution: Resolution::Forget,
             }),
             Op::Force { key } => Request::ForceRelease(self.name(key)),
             _ => return None,

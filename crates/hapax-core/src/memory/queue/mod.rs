@@ -140,17 +140,21 @@ impl QueueStore for MemoryQueues {
     }
 
     async fn beat(&self, req: &Beat) -> StoreResult<Beaten> {
-        let answer = self.with(&req.queue, |book, now| book.beat(req, now));
-        if answer.freed > 0 {
+        let beaten = self.on(&req.queue, |book, now| Some(book.beat(req, now)));
+        if beaten.as_ref().is_some_and(|beaten| beaten.freed > 0) {
             self.wake();
         }
-        Ok(answer)
+        Ok(beaten.unwrap_or_else(|| Beaten {
+            lost: req.held.iter().map(|(uid, _)| *uid).collect(),
+            now: self.clock.now(),
+            ..Beaten::default()
+        }))
     }
 
     async fn give_back(&self, req: &GiveBack) -> StoreResult<Vec<Write>> {
-        let answers = self.with(&req.queue, |book, now| book.give_back(req, now));
+        let given = self.on(&req.queue, |book, now| Some(book.give_back(req, now)));
         self.wake();
-        Ok(answers)
+        Ok(given.unwrap_or_else(|| vec![Write::Fenced; req.jobs.len()]))
     }
 
     async fn wait(&self, req: &Wait) -> StoreResult<()> {

@@ -146,9 +146,14 @@ impl WorkerBuilder {
     }
 
     /// Takes one job, if there is one, and ends it.
-    pub async fn run_once(mut self) -> Result<Ran, QueueError> {
+    pub async fn run_once(self) -> Result<Ran, QueueError> {
+        Ok(self.start_once().await?.ended().await)
+    }
+
+    /// The same as a worker that can be stopped before.
+    pub async fn start_once(mut self) -> Result<Worker, QueueError> {
         self.options.concurrency = 1;
-        Ok(self.begin(Mode::Once).await?.ended().await)
+        self.begin(Mode::Once).await
     }
 
     /// Works until nothing is ready or running. Jobs that are delayed stay, unless the clock is one that a test moves: their
@@ -197,6 +202,10 @@ impl WorkerBuilder {
             stop: CancellationToken::new(),
         });
         queue.queue.runner().spawn(beat::keep(Arc::downgrade(&core)));
+        let inline = Arc::clone(&core);
+        if mode == Mode::Always && queue.queue.work_inline(&inline.queue.clone(), Worker::inline(inline)) {
+            return Ok(Worker::idle(core));
+        }
         Ok(Worker::of(core, mode))
     }
 }

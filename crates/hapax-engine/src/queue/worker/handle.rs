@@ -1,6 +1,7 @@
 //! A worker that runs.
 
 use super::run::{Core, Mode, work};
+use crate::queue::handle::Inline;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -43,6 +44,29 @@ impl Worker {
         tokio::spawn(async move {
             let all = work(core, mode, &sender).await;
             sender.send_replace((all, true));
+        });
+        Self { _stops_when_dropped: stop.clone().drop_guard(), stop, ran }
+    }
+
+    /// What runs inside each `add` on a queue that is made so.
+    pub(super) fn inline(core: Arc<Core>) -> Inline {
+        Arc::new(move || {
+            let (core, shown) = (Arc::clone(&core), watch::channel((Ran::default(), false)).0);
+            Box::pin(async move {
+                if !core.stop.is_cancelled() {
+                    let _ran = work(core, Mode::UntilEmpty, &shown).await;
+                }
+            })
+        })
+    }
+
+    /// One that has nothing to do but to be stopped.
+    pub(super) fn idle(core: Arc<Core>) -> Self {
+        let stop = core.stop.clone();
+        let (sender, ran) = watch::channel((Ran::default(), false));
+        tokio::spawn(async move {
+            core.stop.cancelled().await;
+            sender.send_replace((Ran::default(), true));
         });
         Self { _stops_when_dropped: stop.clone().drop_guard(), stop, ran }
     }

@@ -25,8 +25,7 @@ struct State {
 #[derive(Debug)]
 struct Job {
     delivery: u64,
-    /// Until when it is ours, counted from before the last request that was granted.
-    deadline: BootTime,
+    /// Knows until when it is ours, counted from before the last request that was granted.
     control: Control,
 }
 
@@ -38,7 +37,8 @@ impl Held {
     /// One more, and what tells its handler whether to go on.
     pub(super) fn insert(&self, taken: &Taken, deadline: BootTime) -> Control {
         let control = Control::default();
-        let job = Job { delivery: taken.delivery, deadline, control: control.clone() };
+        control.renew(deadline);
+        let job = Job { delivery: taken.delivery, control: control.clone() };
         self.state().jobs.insert(taken.uid, job);
         control
     }
@@ -57,10 +57,10 @@ impl Held {
 
     /// Those that a beat listed are ours for longer.
     pub(super) fn renew(&self, listed: &[(Uid, u64)], deadline: BootTime) {
-        let mut state = self.state();
+        let state = self.state();
         for (uid, delivery) in listed {
-            if let Some(job) = state.jobs.get_mut(uid).filter(|job| job.delivery == *delivery) {
-                job.deadline = job.deadline.max(deadline);
+            if let Some(job) = state.jobs.get(uid).filter(|job| job.delivery == *delivery) {
+                job.control.renew(deadline);
             }
         }
     }
@@ -82,7 +82,8 @@ impl Held {
 
     /// Jobs whose deadline is not after `now`: another worker may take them.
     pub(super) fn overdue(&self, now: BootTime) -> Vec<Uid> {
-        self.state().jobs.iter().filter(|(_, job)| job.deadline <= now).map(|(uid, _)| *uid).collect()
+        let over = |job: &Job| *job.control.deadline().borrow() <= now;
+        self.state().jobs.iter().filter(|(_, job)| over(job)).map(|(uid, _)| *uid).collect()
     }
 
     pub(super) fn doubt(&self, in_doubt: bool) {

@@ -289,7 +289,8 @@ impl Run<'_> {
         let limit =
             settings.timeout_ms.map(Duration::from_millis).into_iter().chain(core.options.max_runtime).min();
         let (queue, group) = (core.queue.name.clone(), core.group.clone());
-        let job = RawJob { taken, settings, queue, group, control };
+        let job = RawJob { taken, settings, queue, group, limit, control };
+        let limit = limit.filter(|_| !core.handler.keeps_time());
         self.handlers.spawn(async move {
             let facts = Facts::new(job.clone(), core.options.max_snooze, now);
             facts.judge(match &core.once {

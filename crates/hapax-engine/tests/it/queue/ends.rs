@@ -150,3 +150,20 @@ async fn a_result_is_kept_where_it_is_asked_for() {
     assert_eq!(&result.unwrap().bytes[..], br#""to ada""#);
     assert_eq!(post.find(first.id()).await.unwrap().state, JobState::Done);
 }
+
+#[tokio::test]
+async fn a_queue_for_tests_runs_each_job_inside_add() {
+    let queue = Queue::inline();
+    let runs = Runs::default();
+    let before = queue.add(&MAIL, &mail("early")).await.unwrap();
+    let worker = queue.worker(&MAIL, runs.clone(), done).start().await.unwrap();
+    queue.add(&MAIL, &mail("ada")).await.unwrap();
+    assert_eq!(runs.count(), 2, "the one from before the worker, too");
+    queue.add(&MAIL, &mail("bob")).delay(secs(3600)).await.unwrap();
+    assert_eq!((runs.count(), before.is_duplicate()), (3, false));
+    worker.stop().await;
+    queue.add(&MAIL, &mail("eve")).await.unwrap();
+    assert_eq!(runs.count(), 3);
+    let ran = queue.worker(&MAIL, runs.clone(), done).until_empty().await.unwrap();
+    assert_eq!((ran.done, runs.count()), (1, 4));
+}

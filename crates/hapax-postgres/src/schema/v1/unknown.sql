@@ -58,10 +58,10 @@ END
 $$;
 
 -- Settles an unknown outcome by a verdict. The version is the first eight bytes of the token's digest; none: any
--- unknown record. Without a receipt it did not happen.
+-- unknown record. Without a receipt it did not happen; with in_forget not 0, the record of that version goes, whatever it is.
 CREATE FUNCTION resolve(
     in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea, in_version bytea, in_codec bytea,
-    in_receipt bytea, in_ttl bigint
+    in_receipt bytea, in_ttl bigint, in_forget smallint
 ) RETURNS answer LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
@@ -76,6 +76,17 @@ BEGIN
     WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key FOR UPDATE;
     moment := now_ms();
     slot := settle(locked, moment);
+    IF in_forget <> 0 THEN
+        -- What cannot be read has the version of a token of zeros.
+        IF slot.key IS NULL OR is_pending(slot) OR in_version IS DISTINCT FROM substring(sha256(
+            CASE WHEN is_readable(slot) THEN slot.token ELSE decode(repeat('00', 16), 'hex') END) FROM 1 FOR 8)
+        THEN
+            PERFORM settled(locked, slot);
+            RETURN shown('changed', slot);
+        END IF;
+        PERFORM forget(locked);
+        RETURN said('applied');
+    END IF;
     IF slot.key IS NULL OR slot.state = 0 OR NOT is_readable(slot) THEN
         PERFORM settled(locked, slot);
         RETURN shown('changed', slot);

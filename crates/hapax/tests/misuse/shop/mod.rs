@@ -25,3 +25,10 @@ impl BankError {
 pub async fn charge(order: &Order) -> Result<Charge, BankError> {
     Ok(Charge { id: order.id.clone() })
 }
+
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct EmailJob {
+    pub user: String,
+}
+
+pub static EMAIL: hapax::QueueDef<EmailJob> = hapax::QueueDef::new("email");

@@ -30,9 +30,10 @@ A line of a .jsonl file:
 send_at (where the transport can schedule), tracking, unsubscribe; of an attachment also filename, content_type, base64, cid. Relative paths start at the
 folder of FILE. A line has at most 32 MiB.
 
-A template for CSV is a JSON object like such a line, with {{ column }} in its texts; {{ row[\"First name\"] }} for names
-that are no words. Values are escaped in html. What comes out empty is left out. subject, text and html may be
-{\"file\": \"body.html\"}, next to the template.
+A --template for CSV is a JSON object like such a line, with {{ column }} in its texts, and
+{{ row[\"First name\"] }} for names that are no words. Values are escaped in html. What comes out empty
+is left out. subject, text and html may be {\"file\": \"body.html\"}, next to the template.
+A --key-template is plain text and has one brace, {column}: nothing is computed in it.
 
 Exit codes: 0 all sent, now or before; 1 some failed; 65 not valid, nothing sent; 75 some are in flight elsewhere, or
 not in the report of --only-failed; 76 some may have been sent; 130, 143 stopped.")]

@@ -183,11 +183,15 @@ impl Send {
         checked: Checked,
         report: &mut Report<'_>,
     ) -> Result<Exit, Failure> {
-        let hapax = if store::is_missing(&context.settings)? {
+        let hapax = if let Some(note) = store::missing(&context.settings)? {
+            context.output.note(&note);
             None
         } else {
             Some(store::open(&context.settings, Sharing::Needed).await?)
         };
+        if let Some(note) = target.unproven() {
+            context.output.note(&note);
+        }
         let namespace = Namespace::new(&context.settings.namespace)?;
         let look_up = dry_run::LookUp { hapax, namespace, scope: Scope::new(&target.scope())? };
         let (checker, unreported) = (Arc::clone(&checked.checker), checked.unreported);

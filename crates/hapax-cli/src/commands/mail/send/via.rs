@@ -79,6 +79,19 @@ impl Target {
         }
     }
 
+    /// What a rehearsal, which writes nothing, cannot know: whether the folder can be made.
+    pub(crate) fn unproven(&self) -> Option<String> {
+        match self {
+            Self::File(folder) if !folder.is_dir() => {
+                let folder = text::shown(&folder.display().to_string());
+                Some(format!(
+                    "the folder {folder} is not there: a run makes it, if it can; that was not tried"
+                ))
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn open(&self) -> Via {
         let transport: Arc<dyn Transport> = match self {
             Self::File(folder) => Arc::new(Outbox::new(folder)),

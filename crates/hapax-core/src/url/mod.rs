@@ -1,5 +1,13 @@
 //! URLs of stores: the scheme picks the driver, the rest is the driver's.
 
+mod help;
+mod values;
+
+pub use self::{
+    help::{UrlHelp, UrlOption},
+    values::number,
+};
+
 use crate::{StoreError, StoreErrorKind, StoreResult};
 use std::fmt;
 
@@ -55,19 +63,27 @@ impl BackendUrl {
         self.options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// What stands behind the two slashes that most schemes have; `form` is what should, for the message.
+    pub fn behind_slashes(&self, form: &str) -> StoreResult<&str> {
+        self.rest.strip_prefix("//").ok_or_else(|| {
+            let scheme = &self.scheme;
+            config(format!("after `{scheme}:` come two slashes and a host: `{scheme}://{form}`"))
+        })
+    }
+
     /// Refuses options that the driver does not know, with the nearest name it does.
-    pub fn allow(&self, known: &[&str]) -> StoreResult<()> {
+    pub fn allow(&self, known: &[UrlOption]) -> StoreResult<()> {
         for (name, _) in &self.options {
-            if known.contains(&name.as_str()) {
+            if known.iter().any(|option| option.name == name) {
                 continue;
             }
-            let nearest = known
-                .iter()
-                .max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
+            let likeness = |option: &&UrlOption| strsim::jaro_winkler(name, option.name);
+            let nearest = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
             return Err(config(match nearest {
-                Some(nearest) => {
-                    format!("`{name}` is no option of a `{}:` URL: did you mean `{nearest}`?", self.scheme)
-                }
+                Some(UrlOption { name: nearest, .. }) => format!(
+                    "`{name}` is no option of a `{}:` URL: did you mean `{nearest}`? `hapax help stores` lists them all",
+                    self.scheme
+                ),
                 None => format!("a `{}:` URL has no options, and `{name}` was given", self.scheme),
             }));
         }
@@ -122,8 +138,17 @@ mod tests {
     #[test]
     fn unknown_options_name_the_nearest() {
         let url = BackendUrl::parse("sqlite:x?synchronus=normal").unwrap();
-        let error = url.allow(&["synchronous", "timeout"]).unwrap_err().to_string();
-        assert!(error.contains("`synchronous`"), "{error}");
+        let known = ["synchronous", "timeout"].map(|name| UrlOption::new(name, "TEXT", None, ""));
+        let error = url.allow(&known).unwrap_err().to_string();
+        assert!(error.contains("`synchronous`") && error.contains("hapax help stores"), "{error}");
+        assert!(url.allow(&[]).unwrap_err().to_string().contains("no options"));
+    }
+
+    #[test]
+    fn two_slashes_are_asked_for() {
+        let behind = |url: &str| BackendUrl::parse(url)?.behind_slashes("host").map(str::to_owned);
+        assert_eq!(behind("redis://h:1/2?a=b").unwrap(), "h:1/2");
+        assert!(behind("redis:h").unwrap_err().to_string().contains("`redis://host`"));
     }
 
     #[test]

@@ -1,0 +1,166 @@
+//! What is said of a job that was added, or was not.
+
+use super::lines::Line;
+use crate::{
+    commands::keys::json_of,
+    exit::Exit,
+    failure::Failure,
+    output::{self, Output},
+    text,
+};
+use hapax::{
+    Clock, Coded,
+    core::SystemClock,
+    queue::{Added, JobState, QueueError},
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt;
+
+/// The object of `--json`. The names of its fields are stable.
+#[derive(Debug, Serialize)]
+pub(super) struct Answer<'a> {
+    /// Of --lines, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    id: Option<&'a str>,
+    job_id: Option<&'a str>,
+    accepted: bool,
+    duplicate: bool,
+    replaced: bool,
+    state: Option<&'static str>,
+    result: Option<Value>,
+    run_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn of(added: &'a Added, job_id: Option<&'a str>) -> Self {
+        let (state, due) = match added {
+            Added::New { due, .. } | Added::Replaced { due, .. } => {
+                let waits = *due > SystemClock.now();
+                (if waits { JobState::Delayed } else { JobState::Ready }, Some(*due))
+            }
+            Added::Duplicate { state, .. } => (*state, None),
+        };
+        let result = match added {
+            Added::Duplicate { result, .. } => result.as_ref().map(json_of),
+            _ => None,
+        };
+        Self {
+            line: None,
+            id: Some(added.id()),
+            job_id,
+            accepted: !added.is_duplicate(),
+            duplicate: added.is_duplicate(),
+            replaced: matches!(added, Added::Replaced { .. }),
+            state: Some(state.as_str()),
+            result,
+            run_at: due.and_then(text::time),
+            code: None,
+            message: None,
+        }
+    }
+
+    fn refused(error: &QueueError, job_id: Option<&'a str>) -> Self {
+        Self {
+            line: None,
+            id: None,
+            job_id,
+            accepted: false,
+            duplicate: false,
+            replaced: false,
+            state: None,
+            result: None,
+            run_at: None,
+            code: Some(error.code()),
+            message: Some(error.to_string()),
+        }
+    }
+
+    pub(super) fn print(&self, output: &Output) {
+        if output.json {
+            return output.object(self);
+        }
+        if let Some(id) = self.id {
+            output.line(id);
+        }
+        if self.duplicate && self.line.is_none() {
+            output.note(&format!("it was there: {}", self.state.unwrap_or_default()));
+        }
+    }
+}
+
+/// What has become of many.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    added: u64,
+    duplicate: u64,
+    full: u64,
+    refused: u64,
+}
+
+impl Tally {
+    /// Counts one, and says what became of it.
+    pub(super) fn take(&mut self, line: &Line, answer: Result<Added, QueueError>, output: &Output) {
+        let job_id = line.job_id.as_deref();
+        match &answer {
+            Ok(Added::Duplicate { .. }) => self.duplicate += 1,
+            Ok(_) => self.added += 1,
+            Err(QueueError::Full { .. }) => self.full += 1,
+            Err(_) => self.refused += 1,
+        }
+        let shown = match &answer {
+            Ok(added) => Answer::of(added, job_id),
+            Err(error) => {
+                let first_full = matches!(error, QueueError::Full { .. }) && self.full == 1;
+                // Thousands of lines would say nothing more.
+                if first_full || !matches!(error, QueueError::Full { .. }) {
+                    output::say(&format!(
+                        "line {}: {} ({})",
+                        line.number,
+                        text::shown(&error.to_string()),
+                        error.code()
+                    ));
+                }
+                Answer::refused(error, job_id)
+            }
+        };
+        Answer { line: Some(line.number), ..shown }.print(output);
+    }
+
+    pub(super) fn all(&self) -> u64 {
+        self.in_queue() + self.full + self.refused
+    }
+
+    pub(super) fn in_queue(&self) -> u64 {
+        self.added + self.duplicate
+    }
+
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            Self { full: 1.., .. } => Exit::TryAgain,
+            Self { refused: 1.., .. } => Exit::ItemFailed,
+            _ => Exit::Done,
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "added {}, there before {}, refused {}, without room {}",
+            self.added, self.duplicate, self.refused, self.full
+        )
+    }
+}
+
+impl From<QueueError> for Failure {
+    fn from(error: QueueError) -> Self {
+        Self::of(&error)
+    }
+}

@@ -1,0 +1,164 @@
+//! Jobs and queues are looked at and changed.
+
+use super::{add, show, stats, with_input, work};
+use crate::sandbox::Sandbox;
+
+const UNKNOWN: &str = "0123456789abcdef0123456789abcdef";
+
+#[test]
+fn jobs_that_are_not_known_are_65() {
+    let sandbox = Sandbox::new();
+    let commands: &[&[&str]] = &[
+        &["show", "q", UNKNOWN],
+        &["show", "q", "a"],
+        &["cancel", "q", "a"],
+        &["wait", "q", "a"],
+        &["run-now", "q", "a"],
+        &["reschedule", "q", "a", "--delay", "1h"],
+        &["dead", "show", "q", "a"],
+        &["dead", "redrive", "q", "a"],
+        &["dead", "drop", "q", "a"],
+        &["edit", "q", "a", "1"],
+        &["pause", "other"],
+        &["resume", "other"],
+        &["purge", "other", "--force"],
+        &["unsubscribe", "other", "g", "--force"],
+    ];
+    for round in 0..2 {
+        for command in commands {
+            sandbox.hapax(&[&["queue"], *command].concat()).exits(65);
+        }
+        // Looking makes no store.
+        assert_eq!(sandbox.database().exists(), round > 0);
+        sandbox.hapax(&["queue", "list", "q"]).exits(0);
+        sandbox.hapax(&["queue", "dead", "list", "q"]).exits(0);
+        add(&sandbox, &["q", "1"]);
+    }
+    let error = sandbox.hapax(&["queue", "show", "q", "a", "--json"]).exits(65).json();
+    assert_eq!(error["error"]["exit_code"], 65);
+}
+
+#[test]
+fn waiting_jobs_get_another_time_and_are_cancelled() {
+    let sandbox = Sandbox::new();
+    let id = add(&sandbox, &["q", "1", "--job-id", "a", "--delay", "1h"]);
+    assert_eq!(show(&sandbox, "q", &id)["state"], "delayed");
+    sandbox.hapax(&["queue", "run-now", "q", "a"]).exits(0);
+    assert_eq!(show(&sandbox, "q", "a")["state"], "ready");
+    sandbox.hapax(&["queue", "reschedule", "q", &id, "--run-at", "2999-01-01T00:00:00Z"]).exits(0);
+    assert_eq!(show(&sandbox, "q", "a")["at"], "2999-01-01T00:00:00.000Z");
+    sandbox.hapax(&["queue", "reschedule", "q", &id]).exits(2);
+    sandbox.hapax(&["queue", "cancel", "q", "a"]).exits(0);
+    assert_eq!(show(&sandbox, "q", &id)["state"], "cancelled");
+    sandbox.hapax(&["queue", "cancel", "q", &id]).exits(65).says("is cancelled");
+    sandbox.hapax(&["queue", "run-now", "q", &id]).exits(65).says("does not wait");
+    sandbox.hapax(&["queue", "wait", "q", &id]).exits(1).says("the job is cancelled");
+    // Its job id is free.
+    assert_ne!(add(&sandbox, &["q", "2", "--job-id", "a"]), id);
+}
+
+#[test]
+fn dead_letters_are_edited_redriven_and_dropped() {
+    let sandbox = Sandbox::new();
+    for id in ["a", "b", "c"] {
+        add(&sandbox, &["q", "{\"n\":1}", "--job-id", id]);
+    }
+    add(&sandbox, &["q", "1", "--job-id", "lives", "--delay", "1h"]);
+    work(&sandbox, &[], "exit 65").exits(1).says("dead 3");
+    let dead = |args: &[&str]| sandbox.hapax(&[&["queue", "dead"], args].concat());
+    dead(&["show", "q", "lives"]).exits(65).says("not among the dead letters");
+    dead(&["redrive", "q", "a", "lives"]).exits(65).says("nothing was changed");
+    dead(&["redrive", "q"]).exits(2);
+    sandbox.hapax(&["queue", "run-now", "q", "a"]).exits(65).says("dead redrive");
+    let edited =
+        with_input(&sandbox, &["queue", "edit", "q", "a", "-", "--json"], b"{\"n\":2}").exits(0).json();
+    assert_eq!((&edited["payload"]["n"], &edited["state"]), (&2.into(), &"dead".into()));
+    sandbox.hapax(&["queue", "edit", "q", "lives", "1"]).exits(65);
+    dead(&["redrive", "q", "a"]).exits(0).says("redriven 1, still dead 0");
+    assert_eq!(show(&sandbox, "q", "a")["redriven"], 1);
+    assert_eq!(dead(&["drop", "q", "b"]).exits(0).stdout, "1 dropped\n");
+    dead(&["redrive", "q", "--all", "--json"]).exits(0);
+    work(&sandbox, &[], "cat >> got; echo >> got").exits(0).says("done 2");
+    assert_eq!(sandbox.read("got"), "{\"n\":2}\n{\"n\":1}\n");
+    let figures = stats(&sandbox, "q");
+    assert_eq!(
+        (&figures["dead"], &figures["cancelled"], &figures["done"]),
+        (&0.into(), &1.into(), &2.into())
+    );
+}
+
+#[test]
+fn what_dies_again_and_again_is_redriven_by_force_only() {
+    let sandbox = Sandbox::new();
+    add(&sandbox, &["q", "1", "--job-id", "a"]);
+    let redrive = |flags: &[&str]| sandbox.hapax(&[&["queue", "dead", "redrive", "q", "a"], flags].concat());
+    for _ in 0..10 {
+        work(&sandbox, &[], "exit 65").exits(1);
+        redrive(&[]).exits(0);
+    }
+    work(&sandbox, &[], "exit 65").exits(1);
+    redrive(&[]).exits(1).says("it was redriven 10 times");
+    redrive(&["--force"]).exits(0);
+}
+
+#[test]
+fn a_pause_holds_jobs_back() {
+    let sandbox = Sandbox::new();
+    add(&sandbox, &["q", "1"]);
+    sandbox.hapax(&["queue", "pause", "q"]).exits(0);
+    assert_eq!(stats(&sandbox, "q")["paused"], true);
+    work(&sandbox, &[], "true").exits(0).says("q is paused, with 1 ready").says("done 0");
+    sandbox.hapax(&["queue", "resume", "q"]).exits(0);
+    work(&sandbox, &[], "true").exits(0).says("done 1");
+}
+
+#[test]
+fn lists_are_pages() {
+    let sandbox = Sandbox::new();
+    let lines: String = (0..5).map(|n| format!("{n}\n")).collect();
+    let ids = with_input(&sandbox, &["queue", "add", "q", "--lines"], lines.as_bytes()).exits(0).stdout;
+    add(&sandbox, &["q", "1", "--delay", "1h"]);
+    let list = |flags: &[&str]| sandbox.hapax(&[&["queue", "list", "q"], flags].concat()).exits(0);
+    assert_eq!(list(&[]).stdout.lines().count(), 6);
+    let (mut seen, mut after) = (String::new(), Vec::new());
+    for _ in 0..3 {
+        let page = list(
+            &[
+                &["--state", "ready", "--limit", "2", "--json"][..],
+                &after.iter().map(String::as_str).collect::<Vec<_>>(),
+            ]
+            .concat(),
+        );
+        for line in page.lines() {
+            seen += &format!("{}\n", line["id"].as_str().unwrap());
+        }
+        let next =
+            page.stderr.trim().split_once("--after ").map(|(_, next)| next.trim_matches('\'').to_owned());
+        after = next.map(|next| vec!["--after".to_owned(), next]).unwrap_or_default();
+    }
+    assert_eq!((seen, after), (ids, vec![]));
+    sandbox.hapax(&["queue", "list", "q", "--after", "x"]).exits(2);
+    sandbox.hapax(&["queue", "list", "q", "--state", "gone"]).exits(2);
+}
+
+#[test]
+fn limits_are_set_one_by_one_and_purges_need_force() {
+    let sandbox = Sandbox::new();
+    let limits = |flags: &[&str]| sandbox.hapax(&[&["queue", "limits", "q", "--json"], flags].concat());
+    assert_eq!(limits(&[]).exits(0).json()["concurrency"], serde_json::Value::Null);
+    assert!(!sandbox.database().exists());
+    limits(&["--concurrency", "2", "--rate", "50/s"]).exits(0);
+    let all = limits(&["--max-len", "10", "--rate", "100/10s"]).exits(0).json();
+    assert_eq!(
+        (&all["concurrency"], &all["rate"], &all["max_len"]),
+        (&2.into(), &"100/10s".into(), &10.into())
+    );
+    assert!(limits(&["--rate", "none"]).exits(0).json()["rate"].is_null());
+    for flags in [["--concurrency", "0"], ["--rate", "5"], ["--max-len", "-1"]] {
+        limits(&flags).exits(2);
+    }
+    add(&sandbox, &["q", "1"]);
+    sandbox.hapax(&["queue", "purge", "q"]).exits(2);
+    assert_eq!(sandbox.hapax(&["queue", "purge", "q", "--force"]).exits(0).stdout, "1 removed\n");
+    assert_eq!(stats(&sandbox, "q")["ready"], 0);
+}
