@@ -54,8 +54,9 @@ BEGIN
     END IF;
     RETURN QUERY SELECT 'cancelled', h.uid, NULL::bigint, NULL::bigint FROM unnest(held) AS h WHERE h.cancelled;
     RETURN QUERY SELECT 'lost', x.uid, NULL::bigint, NULL::bigint
-        FROM unnest(in_uids) WITH ORDINALITY AS x(uid, nth)
-        WHERE x.uid <> ALL (ARRAY(SELECT h.uid FROM unnest(held) AS h)) ORDER BY x.nth;
+        FROM unnest(in_uids, in_deliveries) WITH ORDINALITY AS x(uid, delivery, nth)
+        LEFT JOIN unnest(held) AS h ON h.uid = x.uid AND h.delivery = x.delivery
+        WHERE h.uid IS NULL ORDER BY x.nth;
     IF in_since[1] IS NOT NULL THEN
         given := ARRAY(
             SELECT c FROM job_copy c

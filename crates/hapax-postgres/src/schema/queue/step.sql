@@ -144,6 +144,9 @@ BEGIN
                 WHERE u.grp = g.id AND u.uid = it.uid;
             END IF;
         END LOOP;
+        -- Before anybody looks for those whose leases are over.
+        DELETE FROM job_copy d WHERE d.grp = g.id AND d.uid = ANY (gone);
+        gone := '{}';
     END IF;
 
     -- What other workers lost is ready again, before all that became ready later.
