@@ -10,6 +10,8 @@ use hapax_core::{
 use sqlx::{Error, Row as _, postgres::PgRow};
 
 const OP: &str = "take jobs";
+/// Which arguments of the function `complete` are bytes; the others are numbers.
+const BYTES: [bool; 10] = [true, true, true, true, false, true, false, true, true, false];
 
 impl PostgresStore {
     pub(super) async fn take_step(&self, req: &Step) -> StoreResult<Stepped> {
@@ -74,8 +76,6 @@ fn keys(finishes: &[Finish]) -> Vec<Value> {
     });
     let mut values = vec![Value::ManyBig(numbers.collect())];
     let rows: Vec<_> = finishes.iter().filter_map(|finish| Some(finish.key.as_ref()?.values())).collect();
-    // As the function `complete` takes them.
-    const BYTES: [bool; 10] = [true, true, true, true, false, true, false, true, true, false];
     for (at, is_bytes) in BYTES.into_iter().enumerate() {
         let column = rows.iter().map(|row| row.get(at));
         values.push(if is_bytes {

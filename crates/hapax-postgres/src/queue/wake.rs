@@ -40,6 +40,11 @@ impl Ear {
         Self { to, schema, bell: watch::Sender::new(()), listener: Mutex::default() }
     }
 
+    /// Whether the server calls.
+    pub(crate) fn listens(&self) -> bool {
+        self.to.is_some()
+    }
+
     /// Rings when something may have changed. Ends only by being dropped.
     async fn listen(&self) {
         let Some(to) = &self.to else { return std::future::pending().await };
@@ -87,7 +92,7 @@ impl PostgresStore {
         let (start, ear) = (Instant::now(), &*self.ear);
         let mut rung = ear.bell.subscribe();
         let mut listening = pin!(ear.listen());
-        let poll = if ear.to.is_some() { LISTENED_POLL } else { POLL };
+        let poll = if ear.listens() { LISTENED_POLL } else { POLL };
         loop {
             let left = req.limit.saturating_sub(start.elapsed());
             if left.is_zero() {
@@ -107,7 +112,7 @@ impl PostgresStore {
 
     /// In how long a step of the group may find something; `None`: not unless somebody writes.
     async fn next_look(&self, req: &Wait) -> StoreResult<Option<Duration>> {
-        let listens = if self.ear.to.is_some() { LISTENS } else { Duration::ZERO };
+        let listens = if self.ear.listens() { LISTENS } else { Duration::ZERO };
         let mut values: Vec<_> = row::queue(&req.queue).into();
         values.push(row::text(req.group.as_str()));
         values.push(Value::Big(i64::try_from(listens.as_millis()).unwrap_or_default()));

@@ -26,6 +26,7 @@ crate::list!("queue", &[hapax_testkit::postgres::PGBOUNCER];
     no_job_is_handed_out_twice_over_many_connections,
     a_killed_session_leaves_no_half_step,
     workers_do_not_wait_for_a_step_that_does_not_end,
+    who_waits_waits_until_there_is_a_job,
     a_worker_that_listens_is_called,
     a_worker_behind_a_pooler_is_called_past_it,
     a_job_commits_with_the_callers_rows,
@@ -184,6 +185,27 @@ async fn workers_do_not_wait_for_a_step_that_does_not_end() {
     assert!(ended.jobs.is_empty() && ended.finished.iter().all(|finished| finished.job == Write::Applied));
     tx.rollback().await.unwrap();
     assert_eq!(store.step(&step("w", 4)).await.unwrap().jobs.len(), 2);
+}
+
+async fn who_waits_waits_until_there_is_a_job() {
+    let place = Place::new();
+    let store = place.store().await;
+    store.subscribe(&jobs(), &Group::main()).await.unwrap();
+    let wait = |ms| Wait { queue: jobs(), group: Group::main(), limit: Duration::from_millis(ms) };
+    let begun = Instant::now();
+    store.wait(&wait(100)).await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(100), "it returned after {:?}", begun.elapsed());
+    adds(&store, 0..1).await;
+    let long = store.wait(&wait(60_000));
+    tokio::time::timeout(Duration::from_secs(20), long).await.unwrap().unwrap();
+    let taken = store.step(&step("w", 1)).await.unwrap();
+    let begun = Instant::now();
+    store.wait(&wait(100)).await.unwrap();
+    assert!(
+        begun.elapsed() >= Duration::from_millis(100),
+        "{taken:?}: it returned after {:?}",
+        begun.elapsed()
+    );
 }
 
 async fn is_called(store: &PostgresStore, place: &Place) {

@@ -97,12 +97,13 @@ BEGIN
             seqs := queue_seqs(cardinality(in_uids));
         END IF;
         FOR it IN
-            SELECT x.nth, c.uid, c.cancelled FROM unnest(in_uids, in_deliveries) WITH ORDINALITY AS x(uid, delivery, nth)
-            JOIN job_copy c ON c.grp = g.id AND c.uid = x.uid
-            WHERE c.state = 1 AND c.delivery = x.delivery AND c.consumer = in_consumer
+            SELECT x.nth, c.uid, c.state, c.delivery, c.consumer, c.cancelled
+            FROM unnest(in_uids) WITH ORDINALITY AS x(uid, nth) JOIN job_copy c ON c.grp = g.id AND c.uid = x.uid
             ORDER BY c.uid, x.nth FOR UPDATE OF c
         LOOP
-            CONTINUE WHEN it.uid = last;
+            -- Not asked of the table, which has other indexes for these.
+            CONTINUE WHEN it.state <> 1 OR it.delivery <> in_deliveries[it.nth] OR it.consumer <> in_consumer
+                OR it.uid = last;
             at := it.nth;
             last := it.uid;
             applied[at] := true;
