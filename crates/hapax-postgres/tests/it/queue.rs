@@ -196,8 +196,8 @@ async fn who_waits_waits_until_there_is_a_job() {
     store.wait(&wait(100)).await.unwrap();
     assert!(begun.elapsed() >= Duration::from_millis(100), "it returned after {:?}", begun.elapsed());
     adds(&store, 0..1).await;
-    let long = store.wait(&wait(60_000));
-    tokio::time::timeout(Duration::from_secs(20), long).await.unwrap().unwrap();
+    let long = wait(60_000);
+    tokio::time::timeout(Duration::from_secs(20), store.wait(&long)).await.unwrap().unwrap();
     let taken = store.step(&step("w", 1)).await.unwrap();
     let begun = Instant::now();
     store.wait(&wait(100)).await.unwrap();
