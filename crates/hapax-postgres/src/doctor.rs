@@ -45,6 +45,12 @@ SELECT current_setting('server_version') AS version,
         SELECT w.word || ' ON \"S\".meta' FROM unnest(ARRAY['SELECT', 'INSERT']) AS w(word)
         WHERE NOT has_table_privilege('\"S\".meta', w.word)
         UNION ALL
+        SELECT w.word || ' ON \"S\".' || q.relname
+        FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS w(word) CROSS JOIN pg_class q
+        WHERE q.relnamespace = t.relnamespace AND q.relkind = 'r'
+            AND q.relname IN ('queue', 'queue_group', 'queue_count', 'job', 'job_copy', 'schedule')
+            AND NOT has_table_privilege(q.oid, w.word)
+        UNION ALL
         SELECT 'EXECUTE ON FUNCTION \"S\".' || p.proname FROM pg_proc p
         WHERE p.pronamespace = t.relnamespace AND NOT has_function_privilege(p.oid, 'EXECUTE')
     ) r) AS missing_rights
@@ -94,6 +100,8 @@ impl PostgresStore {
             schema: self.schema().to_owned(),
         };
         state.judge(&mut found);
+        let wakes = if self.ear.listens() { "by LISTEN" } else { "by a look every 250 ms (`listen_url=`)" };
+        found.fact("new jobs are noticed", wakes);
         Ok(found)
     }
 }

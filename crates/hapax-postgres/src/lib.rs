@@ -19,11 +19,15 @@
 //! - **Standbys** take no writes: opening one is an error. When an address leads to a new primary, the next call finds it.
 //! - **Rights**: a user needs `USAGE` on the schema and all rights on its tables; to make them, `CREATE` on the
 //!   database.
-//! - **Other languages** may call `hapax.complete` and `hapax.release` in transactions of their own. Their signatures
+//! - **Queues** lie beside the keys: a step ends jobs, completes their keys and hands out the next in one transaction.
+//!   Workers pass over rows that others have locked. [`add_in`](PostgresStore::add_in) adds a job with the caller's own
+//!   rows. New jobs are noticed within 250 ms, or at once where the store may `LISTEN`: `?listen_url=` past a pooler, or
+//!   `?prepared=on`, which says that there is none.
+//! - **Other languages** may call `hapax.complete`, `hapax.release` and `hapax.add` in transactions of their own. Their signatures
 //!   stay.
 //! - **Logs**: a server that logs statements shows keys and receipts in hexadecimal; `?prepared=on` sends them apart.
 //!
-//! Types of sqlx stand in the signatures of [`PostgresOptions::new`] and of the two functions that take a transaction.
+//! Types of sqlx stand in the signatures of [`PostgresOptions::new`] and [`listen`](PostgresOptions::listen), and of the functions that take a transaction.
 
 mod answer;
 mod ask;
@@ -39,6 +43,7 @@ mod list;
 mod options;
 mod parse;
 mod prune;
+mod queue;
 mod schema;
 mod sessions;
 mod step;

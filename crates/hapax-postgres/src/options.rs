@@ -24,6 +24,12 @@ pub(crate) const OPTIONS: &[UrlOption] = &[
         "Prepares and names statements: less work for the server, but not behind a transaction pooler",
     ),
     UrlOption::new("connections", "N", Some("16"), "At most so many connections, up to 1000"),
+    UrlOption::new(
+        "listen_url",
+        "URL",
+        None,
+        "Where to listen for new jobs past a pooler; without it, and without prepared, they are looked for every 250 ms",
+    ),
     UrlOption::new("host", "TEXT", None, "The host, or with a / in front the folder of the server's socket"),
     UrlOption::new("user", "TEXT", None, "Name of the user; by default PGUSER, else the login name"),
     UrlOption::new(
@@ -52,6 +58,7 @@ pub struct PostgresOptions {
     pub(crate) schema: String,
     pub(crate) prepared: bool,
     pub(crate) connections: usize,
+    listen: Option<PgConnectOptions>,
 }
 
 impl PostgresOptions {
@@ -66,6 +73,7 @@ impl PostgresOptions {
             schema: "hapax".to_owned(),
             prepared: false,
             connections: Self::CONNECTIONS,
+            listen: None,
         }
     }
 
@@ -97,6 +105,15 @@ impl PostgresOptions {
         self
     }
 
+    /// Where to listen for new jobs: the database itself, not a pooler before it. Without it, and without
+    /// [`prepared`](Self::prepared), which says that there is no pooler, workers look for jobs every 250 ms while they
+    /// have none.
+    #[must_use]
+    pub fn listen(mut self, database: PgConnectOptions) -> Self {
+        self.listen = Some(database);
+        self
+    }
+
     /// `postgres://[user[:password]@]host[:port][/database]`, user and password percent-encoded. What is not said comes
     /// from the variables `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE` and `PGSSLMODE`, and from the
     /// password file; the user is the login name of the process otherwise. Options:
@@ -105,6 +122,7 @@ impl PostgresOptions {
     /// - `schema=hapax`: where everything of hapax is; made where it is missing
     /// - `prepared=off|on`: whether statements are prepared and named. Off works behind any pooler
     /// - `connections=16`: at most so many
+    /// - `listen_url=postgres://user@host:5432/database`: where to [`listen`](Self::listen) for new jobs, past a pooler
     /// - `host=/FOLDER`: the folder of the server's socket; `user=`, `password=`
     /// - `sslmode=prefer|disable|allow|require|verify-ca|verify-full`, `sslrootcert=FILE`, `sslcert=FILE`, `sslkey=FILE`
     /// - `application_name=hapax`: what the server's administrator sees
@@ -123,7 +141,19 @@ impl PostgresOptions {
         }
         options.prepared = url.one_of("prepared", &[("on", true), ("off", false)])?.unwrap_or(false);
         options.connections = url.number("connections", 1..=1000)?.unwrap_or(options.connections);
+        if let Some(text) = url.option("listen_url") {
+            let database = PgConnectOptions::from_str(text).map_err(|_| {
+                config("`listen_url` is no URL: write `postgres://user:password@host:5432/database`")
+            })?;
+            options = options.listen(database);
+        }
         Ok(options)
+    }
+
+    /// A connection that stays with one session, where it is known that there is one.
+    pub(crate) fn listener(&self) -> Option<PgConnectOptions> {
+        let to = self.listen.as_ref().or_else(|| self.prepared.then_some(&self.connect))?;
+        Some(to.clone().disable_statement_logging())
     }
 
     /// For the driver. Its log would show keys and receipts.

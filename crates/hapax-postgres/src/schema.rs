@@ -21,6 +21,15 @@ const V1: &[&str] = &[
     include_str!("schema/v1/look.sql"),
     include_str!("schema/v1/prune.sql"),
     include_str!("schema/v1/secret.sql"),
+    include_str!("schema/queue/tables.sql"),
+    include_str!("schema/queue/rules.sql"),
+    include_str!("schema/queue/add.sql"),
+    include_str!("schema/queue/step.sql"),
+    include_str!("schema/queue/beat.sql"),
+    include_str!("schema/queue/groups.sql"),
+    include_str!("schema/queue/manage.sql"),
+    include_str!("schema/queue/look.sql"),
+    include_str!("schema/queue/schedules.sql"),
 ];
 /// The oldest server whose functions can pin their plans (`plan_cache_mode`).
 pub(crate) const OLDEST: i64 = 120_000;

@@ -7,6 +7,7 @@ use crate::{
     error::{BACKEND, Failure},
     options::PostgresOptions,
     prune::Position,
+    queue::Ear,
     schema,
     sessions::Sessions,
     step::{Release, Step},
@@ -39,6 +40,7 @@ pub struct PostgresStore {
     /// So many statements that reserved many keys found all of them free, one after the other: the next is then asked in a
     /// way that spares the server a look.
     pub(crate) free_before: Arc<AtomicUsize>,
+    pub(crate) ear: Arc<Ear>,
 }
 
 impl PostgresStore {
@@ -49,6 +51,7 @@ impl PostgresStore {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(Failure::no_runtime().error(OPEN));
         }
+        let ear = Arc::new(Ear::new(options.listener(), &options.schema));
         let (limit, sessions) = (options.timeout, Sessions::new(options));
         let opened = async {
             let mut conn = sessions.connect().await?;
@@ -68,6 +71,7 @@ impl PostgresStore {
             secret: Arc::default(),
             position: Arc::default(),
             free_before: Arc::default(),
+            ear,
         })
     }
 

@@ -13,6 +13,10 @@ pub(crate) enum Value {
     Big(i64),
     Int(i32),
     Small(Option<i16>),
+    /// A list that one call takes.
+    ManyBytes(Vec<Option<Vec<u8>>>),
+    /// Likewise.
+    ManyBig(Vec<Option<i64>>),
 }
 
 /// The same argument of many calls.
@@ -44,6 +48,25 @@ impl Value {
             Self::Big(number) => put(sql, format_args!("{number}::bigint")),
             Self::Int(number) => put(sql, format_args!("{number}::integer")),
             Self::Small(number) => write_small(sql, *number),
+            Self::ManyBytes(list) => {
+                sql.push_str("E'{");
+                for (at, bytes) in list.iter().enumerate() {
+                    separate(sql, at);
+                    push_element(sql, bytes.as_deref());
+                }
+                sql.push_str("}'::bytea[]");
+            }
+            Self::ManyBig(list) => {
+                sql.push_str("'{");
+                for (at, number) in list.iter().enumerate() {
+                    separate(sql, at);
+                    match number {
+                        Some(number) => put(sql, format_args!("{number}")),
+                        None => sql.push_str("NULL"),
+                    }
+                }
+                sql.push_str("}'::bigint[]");
+            }
         }
     }
 
@@ -53,13 +76,16 @@ impl Value {
             Self::Big(number) => query.bind(number),
             Self::Int(number) => query.bind(number),
             Self::Small(number) => query.bind(number),
+            Self::ManyBytes(list) => query.bind(list),
+            Self::ManyBig(list) => query.bind(list),
         }
     }
 
     fn column(&self) -> Column {
         match self {
-            Self::Bytes(_) => Column::Bytes(Vec::new()),
-            Self::Big(_) => Column::Big(Vec::new()),
+            // Lists are in no call of which there are many.
+            Self::Bytes(_) | Self::ManyBytes(_) => Column::Bytes(Vec::new()),
+            Self::Big(_) | Self::ManyBig(_) => Column::Big(Vec::new()),
             Self::Int(_) => Column::Int(Vec::new()),
             Self::Small(_) => Column::Small(Vec::new()),
         }
@@ -117,24 +143,38 @@ pub(crate) fn write_column<'a>(sql: &mut String, values: impl Iterator<Item = &'
         sql.push_str(separator);
         separator = ",";
         match value {
-            // For the literal, for the array and for the bytes.
-            Value::Bytes(Some(bytes)) => {
-                sql.push_str(r"\\\\x");
-                push_hex(sql, bytes);
-            }
-            Value::Bytes(None) | Value::Small(None) => sql.push_str("NULL"),
+            Value::Bytes(bytes) => push_element(sql, bytes.as_deref()),
+            Value::Small(None) | Value::ManyBytes(_) | Value::ManyBig(_) => sql.push_str("NULL"),
             Value::Big(number) => put(sql, format_args!("{number}")),
             Value::Int(number) => put(sql, format_args!("{number}")),
             Value::Small(Some(number)) => put(sql, format_args!("{number}")),
         }
         kind = match value {
-            Value::Bytes(_) => "bytea",
-            Value::Big(_) => "bigint",
+            Value::Bytes(_) | Value::ManyBytes(_) => "bytea",
+            Value::Big(_) | Value::ManyBig(_) => "bigint",
             Value::Int(_) => "integer",
             Value::Small(_) => "smallint",
         };
     }
     put(sql, format_args!("}}'::{kind}[]"));
+}
+
+fn separate(sql: &mut String, at: usize) {
+    if at > 0 {
+        sql.push(',');
+    }
+}
+
+/// One of a list of bytes.
+fn push_element(sql: &mut String, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => {
+            // For the literal, for the array and for the bytes.
+            sql.push_str(r"\\\\x");
+            push_hex(sql, bytes);
+        }
+        None => sql.push_str("NULL"),
+    }
 }
 
 fn are_equal<'a>(mut values: impl Iterator<Item = &'a Value>) -> bool {

@@ -2,7 +2,9 @@
 //! and through a proxy that cuts.
 #![expect(clippy::expect_used, reason = "tests")]
 
-use hapax_conformance::{BoxError, Insisting, Outcome, StoreUnderTest, Suite, async_trait};
+use hapax_conformance::{
+    BoxError, Insisting, Outcome, QueueClient, QueueUnderTest, StoreUnderTest, Suite, async_trait,
+};
 use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
 use hapax_postgres::{PostgresOptions, PostgresStore};
 use hapax_testkit::{
@@ -11,7 +13,7 @@ use hapax_testkit::{
     run_off_by_an_hour,
 };
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
-use std::{process::ExitCode, time::Duration};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 /// A server to use in place of one of our own.
 fn given() -> Option<String> {
@@ -46,8 +48,12 @@ impl Place {
             "UPDATE {schema}.idempotency SET until = until - {by}; \
              UPDATE {schema}.idempotency SET late.until = (late).until - {by} WHERE (late).token IS NOT NULL"
         );
+        self.run(&sql).await;
+    }
+
+    async fn run(&self, sql: &str) {
         let mut conn = PgConnection::connect(&self.url).await.expect("the server is there");
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.expect("time passes");
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.expect("the statement is one");
     }
 }
 
@@ -191,6 +197,93 @@ impl StoreUnderTest for Cut {
     }
 }
 
+/// Queues on a server whose clock stands still: the functions of the case's schema ask a table for the time.
+struct Still {
+    place: Place,
+    pooler: Option<Pgbouncer>,
+    more: &'static str,
+}
+
+impl Still {
+    async fn new(is_pooled: bool, more: &'static str) -> Result<Self, BoxError> {
+        let place = Place::new()?;
+        let pooler = match (&place.server, is_pooled) {
+            (Some(server), true) => Some(Pgbouncer::before(server.port(), 4)),
+            _ => None,
+        };
+        drop(place.client(&place.url, "").await?);
+        let schema = &place.schema;
+        place
+            .run(&format!(
+                "CREATE TABLE {schema}.still AS SELECT {schema}.now_ms() AS ms; \
+                 CREATE OR REPLACE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE \
+                 AS 'SELECT ms FROM {schema}.still'"
+            ))
+            .await;
+        Ok(Self { place, pooler, more })
+    }
+
+    async fn queue_client(&self) -> Result<QueueClient, BoxError> {
+        let url = self.pooler.as_ref().map_or_else(|| self.place.url.clone(), Pgbouncer::url);
+        let store = Arc::new(self.place.client(&url, self.more).await?);
+        Ok(QueueClient::new(Arc::clone(&store) as _).with_keys(store))
+    }
+
+    async fn pass(&self, by: Duration) {
+        let (schema, by) = (&self.place.schema, by.as_millis());
+        self.place.run(&format!("UPDATE {schema}.still SET ms = ms + {by}")).await;
+    }
+}
+
+macro_rules! queues {
+    ($name:ident, $is_pooled:literal, $more:literal, $skips:expr) => {
+        struct $name(Still);
+
+        #[async_trait]
+        impl QueueUnderTest for $name {
+            async fn fresh() -> Result<Self, BoxError> {
+                Still::new($is_pooled, $more).await.map(Self)
+            }
+
+            async fn client(&self) -> Result<QueueClient, BoxError> {
+                self.0.queue_client().await
+            }
+
+            async fn elapse(&self, by: Duration) {
+                self.0.pass(by).await;
+            }
+
+            async fn reopen(&self) -> Result<bool, BoxError> {
+                Ok(true)
+            }
+
+            fn skips(case: &str) -> Option<&'static str> {
+                $skips(case)
+            }
+        }
+    };
+}
+
+fn without_server(_: &str) -> Option<&'static str> {
+    (given().is_none() && missing().is_some()).then_some("PostgreSQL is not installed")
+}
+
+/// The model says what the functions do, whoever calls them.
+fn without_pooler(case: &str) -> Option<&'static str> {
+    if given().is_some() {
+        return Some("a server is given, and no pooler");
+    }
+    let is_run = is_long() || !case.starts_with("model::");
+    missing_beside(&[PGBOUNCER])
+        .map_or((!is_run).then_some("behind a pooler with HAPAX_TEST_LONG=1 alone"), |_| {
+            Some("PostgreSQL or pgbouncer is not installed")
+        })
+}
+
+queues!(Queues, false, "", without_server);
+queues!(PreparedQueues, false, "&prepared=on", without_server);
+queues!(PooledQueues, true, "", without_pooler);
+
 /// On a server that this process starts, from a process whose wall clock is wrong.
 fn with_wrong_clock(ahead: bool) -> Outcome {
     if let Some(why) = missing() {
@@ -208,6 +301,9 @@ fn main() -> ExitCode {
         .with::<Prepared>("postgres_prepared")
         .with::<Pooled>("postgres_pooled")
         .with::<Cut>("postgres_cut")
+        .with_queues::<Queues>("postgres")
+        .with_queues::<PreparedQueues>("postgres_prepared")
+        .with_queues::<PooledQueues>("postgres_pooled")
         .also("clocks::a_client_an_hour_ahead_is_answered_alike", || with_wrong_clock(true))
         .also("clocks::a_client_an_hour_behind_is_answered_alike", || with_wrong_clock(false))
         .run()

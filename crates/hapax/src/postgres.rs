@@ -1,10 +1,12 @@
 //! The PostgreSQL store, its options, and effects that are rows in its own database.
 
 use crate::{
-    Claimed, Codec, Hapax, Idempotency, IdempotencyError, IntoFingerprint, IntoKey, Json, StoreError,
-    StoreErrorKind, connect::TRANSACTION,
+    Added, Claimed, Codec, Hapax, Idempotency, IdempotencyError, IntoFingerprint, IntoKey, Json, Queue,
+    QueueDef, QueueError, StoreError, StoreErrorKind, connect::TRANSACTION,
 };
+use hapax_engine::queue::Add;
 pub use hapax_postgres::*;
+use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{PgPool, Postgres, Transaction};
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ pub type Tx<'c> = Transaction<'c, Postgres>;
 #[derive(Clone, Debug)]
 pub struct Transactional {
     keys: Idempotency,
+    queue: Queue,
     store: Arc<PostgresStore>,
     pool: PgPool,
 }
@@ -39,7 +42,8 @@ impl Transactional {
                           commits only with rows of the same database";
             return Err(fault(StoreErrorKind::Config, reason));
         }
-        Ok(Self { keys: hapax.idempotency(TRANSACTION), store, pool: pool.clone() })
+        let (keys, queue) = (hapax.idempotency(TRANSACTION), hapax.queue());
+        Ok(Self { keys, queue, store, pool: pool.clone() })
     }
 
     /// Runs `work` once per key, in a transaction: its rows and its receipt commit together, or neither does.
@@ -102,6 +106,28 @@ impl Transactional {
             crate::Claim::New(claimed) => Claim::New(Reservation { claimed, store: Arc::clone(&self.store) }),
             crate::Claim::Replayed(value) => Claim::Replayed(value),
         })
+    }
+
+    /// The job is in the queue when, and only when, `tx` commits: no worker sees it before. Other jobs under its job id, and in
+    /// a queue of a largest length all others, wait for `tx`: commit soon.
+    ///
+    /// # Errors
+    /// Those of [`Queue::add`]. Roll back; `?` does.
+    ///
+    /// # Cancel safety
+    /// Dropped before its end, `tx` may hold the job or not: roll back.
+    pub async fn add_in<T: Serialize + DeserializeOwned>(
+        &self,
+        tx: &mut Tx<'_>,
+        def: &'static QueueDef<T>,
+        payload: &T,
+    ) -> Result<Added, QueueError> {
+        self.add_job_in(tx, self.queue.add(def, payload)).await
+    }
+
+    /// The same with the options of the job: its id, its delay, … `add` is one of [`Hapax::queue`].
+    pub async fn add_job_in(&self, tx: &mut Tx<'_>, add: Add) -> Result<Added, QueueError> {
+        add.by(async |queue, jobs| self.store.add_in(tx, queue, jobs).await).await
     }
 }
 

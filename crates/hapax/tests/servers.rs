@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use hapax::{
-    IdempotencyError, StoreErrorKind,
+    Added, IdempotencyError, QueueDef, StoreErrorKind,
     postgres::{Transactional, Tx},
 };
 use hapax_testkit::postgres::{Postgres, missing};
@@ -16,9 +16,10 @@ use std::{
 };
 
 fn main() -> ExitCode {
-    let cases: [(&str, fn()); 3] = [
+    let cases: [(&str, fn()); 4] = [
         ("orders_commit_with_their_receipt", orders_commit_with_their_receipt),
         ("rows_go_with_a_receipt_that_is_refused", || on_runtime(rows_go_with_a_receipt_that_is_refused())),
+        ("a_job_goes_and_comes_with_the_rows", || on_runtime(a_job_goes_and_comes_with_the_rows())),
         ("a_pool_of_another_database_is_refused", || on_runtime(a_pool_of_another_database_is_refused())),
     ];
     let trials = cases.map(|(name, case)| {
@@ -84,6 +85,31 @@ async fn rows_go_with_a_receipt_that_is_refused() {
     assert!(hapax.close().await.is_clean());
     assert!(matches!(orders.run("d", &1, insert).await, Ok(Ok(_))));
     assert_eq!(count(&pool).await, 1);
+}
+
+static CONFIRM: QueueDef<i64> = QueueDef::new("confirm");
+
+async fn a_job_goes_and_comes_with_the_rows() {
+    let server = Postgres::start();
+    let (hapax, pool) =
+        (hapax::connect(server.url()).await.unwrap(), PgPool::connect(&server.url()).await.unwrap());
+    sqlx::raw_sql("CREATE TABLE orders (id bigserial)").execute(&pool).await.unwrap();
+    let orders = Transactional::new(&hapax, &pool).await.unwrap();
+    let mut tx = pool.begin().await.unwrap();
+    let id = insert(&mut tx).await.unwrap();
+    orders.add_in(&mut tx, &CONFIRM, &id).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert!(hapax.queue().stats(&CONFIRM).await.unwrap().iter().all(|stats| stats.added == 0));
+    let mut tx = pool.begin().await.unwrap();
+    let id = insert(&mut tx).await.unwrap();
+    orders.add_in(&mut tx, &CONFIRM, &id).await.unwrap();
+    let urgent = hapax.queue().add(&CONFIRM, &id).job_id("urgent");
+    let added = orders.add_job_in(&mut tx, urgent).await.unwrap();
+    assert!(matches!(added, Added::New { .. }), "{added:?}");
+    tx.commit().await.unwrap();
+    let stats = hapax.queue().stats(&CONFIRM).await.unwrap();
+    assert_eq!(stats.iter().map(|stats| stats.ready).collect::<Vec<_>>(), [2]);
+    assert!(hapax.close().await.is_clean());
 }
 
 async fn a_pool_of_another_database_is_refused() {

@@ -6,10 +6,10 @@ use super::{
 };
 use bytes::Bytes;
 use hapax_core::{
-    BoxFuture, Fingerprint, IntoKey, Retry, Timestamp,
+    BoxFuture, Fingerprint, IntoKey, Retry, StoreResult, Timestamp,
     code::Coded,
     idempotency::Receipt,
-    queue::{self as store, JobState, MOST, NewJob, OnConflict, Priority, Uid},
+    queue::{self as store, JobState, MOST, NewJob, OnConflict, Priority, QueueId, Uid},
     stable_hash,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -124,6 +124,27 @@ impl Add {
     pub fn wait_for_room(mut self, limit: Duration) -> Self {
         self.wait = Some(limit);
         self
+    }
+
+    /// Adds it by a step that a store offers beside its contract, within a caller's transaction for example. Taken once, and
+    /// not sent again; nobody is waited for.
+    ///
+    /// # Errors
+    /// Those of [`Queue::add`].
+    ///
+    /// # Cancel safety
+    /// That of the step.
+    pub async fn by(
+        self,
+        step: impl AsyncFnOnce(&QueueId, &[NewJob]) -> StoreResult<Vec<store::Added>>,
+    ) -> Result<Added, QueueError> {
+        let queue = self.queue?;
+        let new = queue.job(self.payload?, self.options)?;
+        let answers = step(&queue.id, std::slice::from_ref(&new)).await.map_err(QueueError::store_failed)?;
+        match answers.into_iter().next() {
+            Some(answer) => judge(&new, answer),
+            None => Err(QueueError::store_failed(crate::protocol::call::missing("add a job"))),
+        }
     }
 }
 

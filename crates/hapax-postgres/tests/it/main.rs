@@ -9,6 +9,7 @@ mod locks;
 mod lost;
 mod outages;
 mod places;
+mod queue;
 mod rights;
 mod settings;
 mod standbys;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         lost::tests(),
         outages::tests(),
         places::tests(),
+        queue::tests(),
         rights::tests(),
         settings::tests(),
         standbys::tests(),
