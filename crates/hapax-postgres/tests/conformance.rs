@@ -268,21 +268,33 @@ fn without_server(_: &str) -> Option<&'static str> {
     (given().is_none() && missing().is_some()).then_some("PostgreSQL is not installed")
 }
 
-/// The model says what the functions do, whoever calls them.
-fn without_pooler(case: &str) -> Option<&'static str> {
+/// What a session, or the way of a value to the server, could make a difference to. The other areas say what the functions
+/// do, whoever calls them: they are run with `HAPAX_TEST_LONG`.
+const QUEUE_AREAS: [&str; 5] =
+    ["queue::add::", "queue::joint::", "queue::lease::", "queue::order::", "queue::schedule::"];
+
+fn other_area(case: &str) -> Option<&'static str> {
+    let is_run = is_long() || QUEUE_AREAS.iter().any(|area| case.starts_with(area));
+    (!is_run).then_some("on this way with HAPAX_TEST_LONG=1 alone")
+}
+
+fn prepared(case: &str) -> Option<&'static str> {
+    without_server(case).or_else(|| other_area(case))
+}
+
+fn pooled(case: &str) -> Option<&'static str> {
     if given().is_some() {
         return Some("a server is given, and no pooler");
     }
-    let is_run = is_long() || !case.starts_with("model::");
-    missing_beside(&[PGBOUNCER])
-        .map_or((!is_run).then_some("behind a pooler with HAPAX_TEST_LONG=1 alone"), |_| {
-            Some("PostgreSQL or pgbouncer is not installed")
-        })
+    match missing_beside(&[PGBOUNCER]) {
+        Some(_) => Some("PostgreSQL or pgbouncer is not installed"),
+        None => other_area(case),
+    }
 }
 
 queues!(Queues, false, "", without_server);
-queues!(PreparedQueues, false, "&prepared=on", without_server);
-queues!(PooledQueues, true, "", without_pooler);
+queues!(PreparedQueues, false, "&prepared=on", prepared);
+queues!(PooledQueues, true, "", pooled);
 
 /// On a server that this process starts, from a process whose wall clock is wrong.
 fn with_wrong_clock(ahead: bool) -> Outcome {

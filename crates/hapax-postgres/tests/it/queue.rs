@@ -1,4 +1,5 @@
 //! Queues on many connections, connections that die, and jobs within a caller's transaction.
+#![expect(clippy::indexing_slicing, reason = "tests")]
 
 use crate::support::{Place, open};
 use hapax_core::{
