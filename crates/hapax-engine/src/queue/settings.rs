@@ -139,7 +139,7 @@ pub struct JobOptions {
     due: Due,
     priority: Priority,
     remember: Span,
-    on_conflict: OnConflict,
+    on_conflict: Option<OnConflict>,
     settings: Settings,
     unique: Option<(Duration, String)>,
     fault: Option<String>,
@@ -163,7 +163,7 @@ impl Default for JobOptions {
             due: Due::Now,
             priority: Priority::Normal,
             remember: span(Duration::from_hours(24)).unwrap_or(Span::MAX),
-            on_conflict: OnConflict::Refuse,
+            on_conflict: None,
             settings: Settings::default(),
             unique: None,
             fault: None,
@@ -240,7 +240,7 @@ impl JobOptions {
 
     /// What to do when the job id was used for another payload (refuse).
     pub fn on_conflict(mut self, what: OnConflict) -> Self {
-        self.on_conflict = what;
+        self.on_conflict = Some(what);
         self
     }
 
@@ -278,8 +278,8 @@ impl JobOptions {
         self
     }
 
-    /// Of a JSON payload only the value at this pointer (RFC 6901) makes the job id; needs
-    /// [`unique_for`](Self::unique_for).
+    /// Of a JSON payload only the value at this pointer (RFC 6901) makes the job id: another payload with the same value is a
+    /// duplicate, unless [`on_conflict`](Self::on_conflict) says otherwise. Needs [`unique_for`](Self::unique_for).
     pub fn unique_by(mut self, pointer: impl Into<String>) -> Self {
         let pointer = pointer.into();
         if !pointer.is_empty() && !pointer.starts_with('/') {
@@ -298,6 +298,9 @@ impl JobOptions {
         if let Some(fault) = self.fault {
             return Err(QueueError::invalid(fault));
         }
+        // What is unique by a part has the same id whatever the rest of it is.
+        let by_part = self.unique.as_ref().is_some_and(|(_, by)| !by.is_empty());
+        let on_conflict = if by_part { OnConflict::Keep } else { OnConflict::Refuse };
         let job_id = match (self.job_id, self.unique) {
             (Some(_), Some(_)) => {
                 return Err(QueueError::invalid("a job has an id of its own or a unique one, not both"));
@@ -310,7 +313,7 @@ impl JobOptions {
             due: self.due,
             priority: self.priority,
             remember: self.remember,
-            on_conflict: self.on_conflict,
+            on_conflict: self.on_conflict.unwrap_or(on_conflict),
             settings: self.settings.write(),
         })
     }

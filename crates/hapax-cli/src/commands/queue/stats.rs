@@ -19,7 +19,8 @@ use serde_json::json;
 /// Show the figures of a queue, or of all
 ///
 /// One line for each group. What was added, done, cancelled and lost is counted since the group began. A dash for the group: no
-/// worker has named the first one yet.
+/// worker has named the first one yet. Without a terminal no header is printed: the columns are queue, group, ready, delayed,
+/// running, dead, added, done, cancelled, lost, age of the oldest ready job, and open or paused.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:

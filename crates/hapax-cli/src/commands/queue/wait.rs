@@ -12,7 +12,10 @@ use crate::{
 };
 use clap::Args;
 use hapax::{
-    core::{idempotency::Receipt, queue::JobInfo},
+    core::{
+        idempotency::Receipt,
+        queue::{JobInfo, JobRef},
+    },
     queue::{DeadReason, JobState},
 };
 use serde_json::json;
@@ -52,6 +55,8 @@ impl Wait {
         let until = self.timeout.map(|limit| Instant::now() + limit);
         let found = Found::of_job(&self.job, context).await?;
         let (job, mut infos) = found.find(&self.job.id).await?;
+        // Its job id is free again once it is cancelled.
+        let job = infos.first().map_or(job, |info| JobRef::Uid(info.uid));
         let ending = async {
             let mut pause = FIRST;
             while infos.iter().any(|info| !info.state.is_end()) {

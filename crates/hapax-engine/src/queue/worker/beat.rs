@@ -35,7 +35,7 @@ pub(super) async fn keep(core: Weak<Core>) {
             (pulse.next, pulse.since, pulse.sure) = (now.after(this.tick()), None, 0);
         }
         for uid in this.held.overdue(this.clock.boot().after(this.margin())) {
-            tracing::warn!(job = %uid, code = "queue.lease_lost", "a job could not be renewed in time");
+            tracing::warn!(code = "queue.lease_lost", "job {uid} could not be renewed in time");
             this.held.halt(&uid, Halt::Lost);
         }
         let pause = pulse.next.since(this.clock.boot()).clamp(Duration::from_millis(1), this.again());
@@ -61,7 +61,7 @@ async fn beat(core: &Arc<Core>, pulse: &mut Pulse) {
             for uid in &beaten.lost {
                 // The beat may have met the end of a job: it is not lost, and its own answer says so.
                 if core.held.runs(uid) {
-                    tracing::warn!(job = %uid, code = "queue.lease_lost", "a job is another worker's by now");
+                    tracing::warn!(code = "queue.lease_lost", "job {uid} is another worker's by now");
                 }
                 core.held.halt(uid, Halt::Lost);
             }

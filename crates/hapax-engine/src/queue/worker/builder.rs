@@ -204,8 +204,8 @@ impl WorkerBuilder {
         queue.queue.runner().spawn(beat::keep(Arc::downgrade(&core)));
         let inline = Arc::clone(&core);
         if mode == Mode::Always && queue.queue.work_inline(&inline.queue.clone(), Worker::inline(inline)) {
-            return Ok(Worker::idle(core));
+            return Ok(Worker::idle(core, found));
         }
-        Ok(Worker::of(core, mode))
+        Ok(Worker::of(core, mode, found))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::queue::{
     idempotent::{Ending, Judged},
-    raw::{Outcome, RawJob},
+    raw::{Halt, Outcome, RawJob},
 };
 use hapax_core::{
     Span,
@@ -46,6 +46,17 @@ pub(super) struct Ended {
     pub(super) ending: Option<Box<Ending>>,
     /// Whether it was sent before: it may have ended then.
     pub(super) sent: bool,
+    /// What its handler was told while it ran.
+    pub(super) halted: Option<Halt>,
+}
+
+impl Ended {
+    /// Whether its end is that of its lease. What a handler does when it learns of that is no failure of the job: it is as if the
+    /// worker had died, and the lease takes care of the rest.
+    pub(super) fn is_loss(&self) -> bool {
+        let went_through = matches!(self.came, Came::Done | Came::Discarded);
+        self.halted == Some(Halt::Lost) && !went_through && self.ending.is_none()
+    }
 }
 
 /// What a job is to be judged by.
@@ -66,7 +77,8 @@ impl Facts {
         let (end, came) = self.end(judged.outcome);
         let (uid, delivery) = (self.job.taken.uid, self.job.taken.delivery);
         let finish = Finish { uid, delivery, end, key: None };
-        Ended { finish, came, replayed: judged.replayed, ending: judged.ending, sent: false }
+        let halted = self.job.control.halt();
+        Ended { finish, came, replayed: judged.replayed, ending: judged.ending, sent: false, halted }
     }
 
     fn end(&self, outcome: Outcome) -> (End, Came) {
@@ -82,32 +94,34 @@ impl Facts {
             Outcome::Retry { error, after, .. } => self.failed(error, after),
             Outcome::Broken { error } => self.failed(error, None),
             Outcome::Snooze { by } if self.snoozed.saturating_add(by) > self.max_snooze => {
-                dead(DeadReason::SnoozedOut, format!("it was put off for {:?}", self.snoozed))
+                self.dead(DeadReason::SnoozedOut, format!("it was put off for {:?}", self.snoozed))
             }
             Outcome::Snooze { by } => {
                 // What waits for the same thing does not come back at once.
                 let after = by.max(SNOOZE).mul_f64(1.0 + fastrand::f64() / 5.0);
                 (End::Snooze { after: span(after) }, Came::Snoozed)
             }
-            Outcome::Dead { reason, error } => dead(reason, error),
-            Outcome::Unknown { error } => dead(DeadReason::Unknown, error),
+            Outcome::Dead { reason, error } => self.dead(reason, error),
+            Outcome::Unknown { error } => self.dead(DeadReason::Unknown, error),
         }
     }
 
     fn failed(&self, error: String, after: Option<Duration>) -> (End, Came) {
         if self.job.is_last_attempt() {
-            return dead(DeadReason::Exhausted, error);
+            return self.dead(DeadReason::Exhausted, error);
         }
         let backoff = || self.job.settings.backoff.after(self.job.attempt(), fastrand::f64());
         let after = span(after.unwrap_or_else(backoff));
-        tracing::info!(job = %self.job.taken.uid, attempt = self.job.attempt(), ?after, error, "a job failed");
+        tracing::info!(job = %self.job.taken.uid, attempt = self.job.attempt(), ?after, "a job failed");
         (End::Retry { after, error }, Came::Retried)
     }
-}
 
-fn dead(reason: DeadReason, error: String) -> (End, Came) {
-    tracing::warn!(code = "queue.dead", reason = reason.as_str(), error, "a job is dead");
-    (End::Dead { reason, error }, Came::Dead)
+    fn dead(&self, reason: DeadReason, error: String) -> (End, Came) {
+        // What its handler said stays with the dead letter: it may hold anything.
+        let (uid, queue) = (self.job.taken.uid, &self.job.queue);
+        tracing::warn!(code = "queue.dead", "job {uid} of queue {queue} is dead: {}", reason.as_str());
+        (End::Dead { reason, error }, Came::Dead)
+    }
 }
 
 /// The nearest duration that a store accepts.

@@ -2,6 +2,7 @@
 
 use super::run::{Core, Mode, work};
 use crate::queue::handle::Inline;
+use hapax_core::queue::Subscribed;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -22,6 +23,8 @@ pub struct Ran {
     pub snoozed: u64,
     /// Jobs that went to the dead letters.
     pub dead: u64,
+    /// Jobs that somebody cancelled while they ran, and that were not done all the same.
+    pub cancelled: u64,
     /// Jobs that were another worker's when they ended here.
     pub lost: u64,
     /// Jobs that were given back at the stop.
@@ -34,18 +37,19 @@ pub struct Ran {
 pub struct Worker {
     stop: CancellationToken,
     ran: watch::Receiver<(Ran, bool)>,
+    subscribed: Subscribed,
     _stops_when_dropped: DropGuard,
 }
 
 impl Worker {
-    pub(super) fn of(core: Arc<Core>, mode: Mode) -> Self {
+    pub(super) fn of(core: Arc<Core>, mode: Mode, subscribed: Subscribed) -> Self {
         let stop = core.stop.clone();
         let (sender, ran) = watch::channel((Ran::default(), false));
         tokio::spawn(async move {
             let all = work(core, mode, &sender).await;
             sender.send_replace((all, true));
         });
-        Self { _stops_when_dropped: stop.clone().drop_guard(), stop, ran }
+        Self { _stops_when_dropped: stop.clone().drop_guard(), stop, ran, subscribed }
     }
 
     /// What runs inside each `add` on a queue that is made so.
@@ -61,14 +65,14 @@ impl Worker {
     }
 
     /// One that has nothing to do but to be stopped.
-    pub(super) fn idle(core: Arc<Core>) -> Self {
+    pub(super) fn idle(core: Arc<Core>, subscribed: Subscribed) -> Self {
         let stop = core.stop.clone();
         let (sender, ran) = watch::channel((Ran::default(), false));
         tokio::spawn(async move {
             core.stop.cancelled().await;
             sender.send_replace((Ran::default(), true));
         });
-        Self { _stops_when_dropped: stop.clone().drop_guard(), stop, ran }
+        Self { _stops_when_dropped: stop.clone().drop_guard(), stop, ran, subscribed }
     }
 
     /// Takes no more, waits up to the drain time for what runs, and gives the rest back. A second call waits for the first.
@@ -87,6 +91,11 @@ impl Worker {
             _ = self.ended() => {}
         }
         self.stop().await
+    }
+
+    /// Whether the queue knew its group. One more group has what is added from now on, and a copy of each job.
+    pub fn subscribed(&self) -> Subscribed {
+        self.subscribed
     }
 
     /// What it did so far.

@@ -185,6 +185,7 @@ impl Run<'_> {
 
     fn joined(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
         match ended {
+            Ok(ended) if ended.is_loss() => self.ran.lost += 1,
             Ok(ended) => self.ended.push(ended),
             // A handler's panic is caught inside: this is a fault of the worker's own. The lease ends by itself.
             Err(error) => tracing::error!(%error, code = "store.internal", "a job ended without an outcome"),
@@ -308,7 +309,7 @@ impl Run<'_> {
         if job == Write::Fenced && !ended.sent {
             metrics::counter!("hapax_jobs_lost_total", "queue" => self.core.queue.name.to_string())
                 .increment(1);
-            tracing::warn!(job = %ended.finish.uid, code = "queue.lease_lost", "a job that ended here is another worker's by now");
+            tracing::warn!(code = "queue.lease_lost", "job {} ended here and is another worker's by now", ended.finish.uid);
             self.ran.lost += 1;
             return;
         }
@@ -316,6 +317,9 @@ impl Run<'_> {
             .increment(1);
         self.ran.replayed += u64::from(ended.replayed && ended.came == Came::Done);
         match ended.came {
+            Came::Retried | Came::Snoozed | Came::Dead if ended.halted == Some(Halt::Cancelled) => {
+                self.ran.cancelled += 1;
+            }
             Came::Done => self.ran.done += 1,
             Came::Discarded => {
                 self.ran.done += 1;

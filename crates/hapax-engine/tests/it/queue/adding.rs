@@ -3,7 +3,7 @@
 use super::{MAIL, Post, Runs, done, faulty::Fault, mail};
 use hapax_core::{
     Coded,
-    queue::{JobState, Limits, QueueStore},
+    queue::{JobState, Limits, OnConflict, QueueStore},
 };
 use hapax_engine::queue::{Added, QueueDef, QueueError};
 use std::time::Duration;
@@ -104,4 +104,17 @@ async fn a_full_queue_is_waited_for_where_that_is_asked() {
     let ran = post.queue().worker(&MAIL, Runs::default(), done).run_once().await.unwrap();
     assert_eq!(ran.done, 1);
     assert!(matches!(waiting.await.unwrap(), Ok(Added::New { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_unique_by_a_part_is_one_job_whatever_the_rest() {
+    let post = Post::new();
+    let raw = post.raw();
+    let add = |payload: &'static str| raw.add(payload).unique_for(Duration::from_hours(1)).unique_by("/a");
+    let first = add(r#"{"a":1,"b":1}"#).await.unwrap();
+    let second = add(r#"{"a":1,"b":2}"#).await.unwrap();
+    assert_eq!((second.is_duplicate(), second.id()), (true, first.id()));
+    assert!(!add(r#"{"a":2,"b":1}"#).await.unwrap().is_duplicate());
+    let refused = add(r#"{"a":1,"b":3}"#).on_conflict(OnConflict::Refuse).await.unwrap_err();
+    assert_eq!(refused.code(), "queue.job_id_reused");
 }

@@ -118,7 +118,13 @@ async fn one_who_is_not_heard_loses_its_jobs_in_time() {
     assert_eq!(*seen.lock().unwrap(), [Halt::Lost]);
     let after = started.elapsed();
     assert!(after > secs(20) && after < secs(30), "told after {after:?} of a lease of 30 s");
-    worker.stop().await;
+    // What the handler made of it is no failure of the job: the lease ends, and that is a loss.
+    post.store.deaf.store(false, Ordering::SeqCst);
+    until(async || post.stats().await.lost == 1).await;
+    let job = post.listed(JobState::Running).await.remove(0);
+    assert_eq!((job.counts.losses, job.counts.attempts), (1, 0));
+    assert!(worker.ran().lost >= 1);
+    drop(worker);
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +143,8 @@ async fn a_cancelled_job_tells_its_handler() {
     assert_eq!(post.store.cancel(post.raw().id(), &job).await.unwrap().told, 1);
     until(async || post.stats().await.cancelled == 1).await;
     assert_eq!(*seen.lock().unwrap(), [Halt::Cancelled]);
-    worker.stop().await;
+    let ran = worker.stop().await;
+    assert_eq!((ran.cancelled, ran.retried), (1, 0));
     assert_eq!(post.figures().await, [0, 0, 0, 0]);
 }
 

@@ -44,9 +44,9 @@ pub(super) struct Options {
     /// Of the payload, only the value at this JSON pointer has to be equal
     #[arg(long, value_name = "POINTER", requires = "unique_for", value_parser = parse_pointer)]
     unique_by: Option<String>,
-    /// When the job id was used for another payload
-    #[arg(long, value_name = "WHAT", default_value = "refuse")]
-    on_conflict: Conflict,
+    /// When the job id was used for another payload [default: refuse, and keep with --unique-by]
+    #[arg(long, value_name = "WHAT")]
+    on_conflict: Option<Conflict>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -77,12 +77,14 @@ impl Options {
             .priority(self.priority)
             .max_attempts(self.max_attempts)
             .backoff(self.backoff)
-            .dedupe_for(self.dedupe_for)
-            .on_conflict(match self.on_conflict {
+            .dedupe_for(self.dedupe_for);
+        if let Some(conflict) = self.on_conflict {
+            options = options.on_conflict(match conflict {
                 Conflict::Refuse => OnConflict::Refuse,
                 Conflict::Keep => OnConflict::Keep,
                 Conflict::Replace => OnConflict::Replace,
             });
+        }
         if let Some(id) = job_id {
             options = options.job_id(id);
         }

@@ -16,7 +16,7 @@ use crate::{
 };
 use clap::Args;
 use hapax::{
-    core::queue::{Group, MOST},
+    core::queue::{Group, MOST, Subscribed},
     queue::{OnError, QueueError, Ran, Worker, WorkerBuilder},
 };
 use serde_json::json;
@@ -130,6 +130,14 @@ impl Work {
         let (copies, fatal, stop) =
             (program.copies.clone(), Arc::clone(&program.fatal), program.stop.clone());
         let worker = self.start(self.builder(found.raw.worker(program), &found)).await?;
+        if worker.subscribed() == Subscribed::Another {
+            output::warn(&format!(
+                "the group {} is new to {}: it has what is added from now on, and a copy of each job (drop it with hapax queue \
+                 unsubscribe)",
+                text::shown(&self.group),
+                text::shown(&self.queue),
+            ));
+        }
         let ran = match follow(&worker, &stop, &mut interrupts, context).await {
             Ended::By(ran) => ran,
             Ended::AtOnce(signal) => {
@@ -202,6 +210,7 @@ impl Work {
                 "retried": ran.retried,
                 "snoozed": ran.snoozed,
                 "dead": ran.dead,
+                "cancelled": ran.cancelled,
                 "lost": ran.lost,
                 "given_back": ran.given_back,
                 "delayed": left.as_ref().map(|stats| stats.delayed),
@@ -220,11 +229,12 @@ impl Work {
         let some =
             |number: u64, what: &str| if number > 0 { format!(", {what} {number}") } else { String::new() };
         output.note(&format!(
-            "done {}{replayed}, to be retried {}, put off {}, dead {}{}{}",
+            "done {}{replayed}, to be retried {}, put off {}, dead {}{}{}{}",
             ran.done,
             ran.retried,
             ran.snoozed,
             ran.dead,
+            some(ran.cancelled, "cancelled"),
             some(ran.lost, "lost"),
             some(ran.given_back, "given back"),
         ));
