@@ -309,7 +309,11 @@ impl Run<'_> {
         if job == Write::Fenced && !ended.sent {
             metrics::counter!("hapax_jobs_lost_total", "queue" => self.core.queue.name.to_string())
                 .increment(1);
-            tracing::warn!(code = "queue.lease_lost", "job {} ended here and is another worker's by now", ended.finish.uid);
+            tracing::warn!(
+                code = "queue.lease_lost",
+                "job {} ended here and is another worker's by now",
+                ended.finish.uid
+            );
             self.ran.lost += 1;
             return;
         }

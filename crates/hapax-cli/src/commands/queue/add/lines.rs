@@ -150,7 +150,8 @@ fn check(line: &[u8], job_id_by: Option<&str>, unique_by: Option<&str>) -> Resul
 }
 
 fn parse(line: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(line).map_err(|error| format!("it is no JSON: {error} (plain text becomes JSON by `jq -R . FILE`)"))
+    serde_json::from_slice(line)
+        .map_err(|error| format!("it is no JSON: {error} (plain text becomes JSON by `jq -R . FILE`)"))
 }
 
 /// The job id that a payload holds.
