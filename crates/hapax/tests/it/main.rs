@@ -4,7 +4,6 @@
 
 mod examples;
 mod fit;
-mod queue;
 mod rows;
 mod send;
 mod users;

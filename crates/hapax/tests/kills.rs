@@ -1,17 +1,24 @@
 //! Workers in processes of their own that are killed at any moment: every job ends once.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use hapax::{
     Hapax, Job, JobError, OnError, QueueDef,
     core::{Namespace, StoreResult, idempotency::List},
     queue::QueueStats,
 };
+use hapax_testkit::{
+    postgres::{self, Postgres},
+    redis::Redis,
+};
+use libtest_mimic::{Arguments, Completion, Trial};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
     fs::OpenOptions,
     io::Write,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitCode, Stdio},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -34,17 +41,13 @@ async fn effect(file: PathBuf, job: Job<Order>) -> Result<usize, JobError> {
     Ok(job.data.n)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "the child of another test"]
-async fn plays_a_worker() {
-    let Some(url) = std::env::var_os(URL) else { return };
-    let file = PathBuf::from(std::env::var_os(EFFECTS).unwrap());
-    let hapax = hapax::connect(url.to_str().unwrap()).await.unwrap();
+/// What a child of these tests does, until it is killed.
+async fn work(url: &str, effects: PathBuf) {
+    let hapax = hapax::connect(url).await.unwrap();
     let keys = hapax.idempotency("orders").with_lease(Duration::from_secs(1));
-    let worker = hapax.queue().worker(&ORDERS, file, effect).idempotent(&keys, OnError::Retry);
-    let worker =
-        worker.concurrency(8).claim_idle(Duration::from_secs(1)).max_losses(u32::MAX).start().await.unwrap();
-    worker.run_until(std::future::pending::<()>()).await;
+    let worker = hapax.queue().worker(&ORDERS, effects, effect).idempotent(&keys, OnError::Retry);
+    let worker = worker.concurrency(8).claim_idle(Duration::from_secs(1)).max_losses(u32::MAX);
+    worker.start().await.unwrap().run_until(std::future::pending::<()>()).await;
 }
 
 /// A worker that is killed when it is dropped.
@@ -53,7 +56,6 @@ struct Killed(Child);
 impl Killed {
     fn start(url: &str, effects: &Path) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["queue::plays_a_worker", "--exact", "--ignored", "--nocapture"]);
         command.env(URL, url).env(EFFECTS, effects).stdin(Stdio::null()).stdout(Stdio::null());
         Self(command.spawn().unwrap())
     }
@@ -158,9 +160,61 @@ async fn killed_at_random(url: &str, folder: &Path) {
     assert!(twice <= killed * 8, "an effect happens again only where a kill fell between it and its receipt");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn workers_killed_at_random_end_every_job_once_on_sqlite() {
+fn workers_killed_at_random_end_every_job_once_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("store.db").display());
-    killed_at_random(&url, folder.path()).await;
+    on_runtime(killed_at_random(&url, folder.path()));
+}
+
+fn workers_killed_at_random_end_every_job_once_on_redis() {
+    let server = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let folder = tempfile::tempdir().unwrap();
+    on_runtime(killed_at_random(&server.url(), folder.path()));
+}
+
+fn workers_killed_at_random_end_every_job_once_on_postgres() {
+    let server = Postgres::start();
+    let folder = tempfile::tempdir().unwrap();
+    on_runtime(killed_at_random(&server.url(), folder.path()));
+}
+
+fn on_runtime(case: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(case);
+}
+
+/// Why a server cannot be had.
+type Missing = fn() -> Option<String>;
+
+fn main() -> ExitCode {
+    if let (Ok(url), Some(effects)) = (std::env::var(URL), std::env::var_os(EFFECTS)) {
+        on_runtime(work(&url, effects.into()));
+        return ExitCode::FAILURE;
+    }
+    let cases: [(&str, fn(), Missing); 3] = [
+        (
+            "workers_killed_at_random_end_every_job_once_on_sqlite",
+            workers_killed_at_random_end_every_job_once_on_sqlite,
+            || None,
+        ),
+        (
+            "workers_killed_at_random_end_every_job_once_on_redis",
+            workers_killed_at_random_end_every_job_once_on_redis,
+            || hapax_testkit::missing(&["redis-server"]),
+        ),
+        (
+            "workers_killed_at_random_end_every_job_once_on_postgres",
+            workers_killed_at_random_end_every_job_once_on_postgres,
+            postgres::missing,
+        ),
+    ];
+    let trials = cases.map(|(name, case, missing)| {
+        Trial::ignorable_test(name, move || {
+            if let Some(why) = missing() {
+                return Ok(Completion::ignored_with(why));
+            }
+            case();
+            Ok(Completion::Completed)
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
