@@ -93,7 +93,7 @@ impl Prepared {
             self.guard = None;
             (self.process, self.gate) = wait_at_gate(&self.spec)?;
         }
-        let group = self.process.pid();
+        let mut group = self.process.pid();
         // It answers while the rest is made ready.
         let mut guard = match self.guard.take() {
             Some(guard) => {
@@ -117,7 +117,18 @@ impl Prepared {
             guard = Watcher::start(group, state).await.map_err(passed)?;
         }
         terminal.give(group);
-        exec::open(&self.gate, &stdio, env).map_err(passed)?;
+        let mut opened = exec::open(&self.gate, &stdio, env);
+        if opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+            && !lease.borrow().is_over()
+        {
+            // Killed between the look at it and here. It has not heard all that it needs, so nothing of CMD has begun.
+            (self.process, self.gate) = wait_at_gate(&self.spec)?;
+            group = self.process.pid();
+            guard = Watcher::start(group, state).await.map_err(passed)?;
+            terminal.give(group);
+            opened = exec::open(&self.gate, &stdio, env);
+        }
+        opened.map_err(passed)?;
         let Self { mut process, gate, .. } = self;
         process.stays();
         guard.stays();
