@@ -18,7 +18,10 @@ use redis::{
     cluster::{ClusterClientBuilder, TlsMode},
 };
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -42,6 +45,8 @@ pub(crate) struct Connector {
     pub(crate) place: String,
     /// Whether the server is known to be older than Redis 7.
     pub(crate) only_6_2: AtomicBool,
+    /// Whether a Redis has answered there before: what fails later is not taken for another program.
+    is_known: AtomicBool,
     tls: Option<Tls>,
 }
 
@@ -50,7 +55,8 @@ impl Connector {
         let tls = options.tls.as_ref().map(Tls::load).transpose()?;
         let (keys, place) = (Keys::new(&options.prefix), options.place.to_string());
         let only_6_2 = AtomicBool::new(options.only_6_2);
-        Ok(Self { options, keys, clock: Arc::default(), place, only_6_2, tls })
+        let is_known = AtomicBool::new(false);
+        Ok(Self { options, keys, clock: Arc::default(), place, only_6_2, is_known, tls })
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
@@ -86,6 +92,7 @@ impl Connector {
                 }
             };
             self.greet(&line).await?;
+            self.is_known.store(true, Ordering::Relaxed);
             Ok(line)
         };
         match tokio::time::timeout_at(deadline, opened).await {
@@ -178,7 +185,8 @@ impl Connector {
     /// Whoever took the connection and gave no answer may be no Redis: asks what it says by itself.
     async fn diagnosed(&self, failure: Failure) -> Failure {
         let Place::One(Address::Tcp(host, port)) = &self.options.place else { return failure };
-        if self.tls.is_some() || !(failure.passes || failure.is_foreign) {
+        let is_known = self.is_known.load(Ordering::Relaxed);
+        if is_known || self.tls.is_some() || !(failure.passes || failure.is_foreign) {
             return failure;
         }
         match hear(host, *port, stranger::QUESTION).await {
