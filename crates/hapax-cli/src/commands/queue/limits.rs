@@ -24,7 +24,7 @@ pub(super) struct Limits {
     /// So many jobs of a group run at once
     #[arg(long, value_name = "N|none", value_parser = parse::<u32>)]
     concurrency: Option<Bound<u32>>,
-    /// So many jobs of a group start in a time: 50/s, 600/m, 1000/h, 100/10s
+    /// So many jobs of a group start in a time, and up to so many at once after a rest (a token bucket): 50/s, 600/m, 1000/h, 100/10s
     #[arg(long, value_name = "RATE|none", value_parser = parse_rate)]
     rate: Option<Bound<(u32, Span)>>,
     /// So many jobs may wait, ready and delayed ones together

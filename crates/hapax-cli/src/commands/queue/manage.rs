@@ -8,8 +8,9 @@ use serde_json::json;
 
 /// Cancel a job in all groups
 ///
-/// One that waits is removed, and its job id is free at once. Of one that runs, its worker is told: it ends the command. A job
-/// that is done, dead or cancelled stays so (exit code 65).
+/// One that waits is removed, and its job id is free at once. Of one that runs, its worker hears at its next beat, a third of
+/// its --claim-idle away at most, and ends the command; a command that is through by then is done. A job that is done, dead or
+/// cancelled stays so (exit code 65).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:
@@ -32,7 +33,7 @@ impl Cancel {
         if context.output.json {
             context.output.object(&json!({ "removed": cancelled.removed, "told": cancelled.told }));
         } else if cancelled.told > 0 {
-            context.output.line("its worker is told");
+            context.output.line("its worker is told at its next beat");
         } else {
             context.output.line("cancelled");
         }
