@@ -150,7 +150,10 @@ fn a_cancelled_job_is_ended() {
     let sandbox = Sandbox::new();
     let id = add(&sandbox, &["q", "1", "--job-id", "a"]);
     let (worker, command) = begin(&sandbox, &[]);
-    assert_eq!(sandbox.hapax(&["queue", "cancel", "q", "a"]).exits(0).stdout, "its worker is told at its next beat\n");
+    assert_eq!(
+        sandbox.hapax(&["queue", "cancel", "q", "a"]).exits(0).stdout,
+        "its worker is told at its next beat\n"
+    );
     until("the command is ended", || !is_alive(command));
     // By the id of hapax: the job id is free by now.
     until("the job is cancelled", || show(&sandbox, "q", &id)["state"] == "cancelled");
