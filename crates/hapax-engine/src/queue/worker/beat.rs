@@ -3,7 +3,10 @@
 
 use super::run::Core;
 use crate::{protocol::call, queue::raw::Halt};
-use hapax_core::{BootTime, Timestamp, queue::Beat};
+use hapax_core::{
+    BootTime, Timestamp,
+    queue::{Beat, Uid},
+};
 use std::{
     sync::{Arc, Weak},
     time::Duration,
@@ -34,9 +37,9 @@ pub(super) async fn keep(core: Weak<Core>) {
             // An idle worker says nothing; what the store showed long ago is not the last answer any more.
             (pulse.next, pulse.since, pulse.sure) = (now.after(this.tick()), None, 0);
         }
-        for uid in this.held.overdue(this.clock.boot().after(this.margin())) {
+        for (uid, delivery) in this.held.overdue(this.clock.boot().after(this.margin())) {
             tracing::warn!(code = "queue.lease_lost", "job {uid} could not be renewed in time");
-            this.held.halt(&uid, Halt::Lost);
+            this.held.halt(&uid, delivery, Halt::Lost);
         }
         let pause = pulse.next.since(this.clock.boot()).clamp(Duration::from_millis(1), this.again());
         let pause = if this.clock.is_manual() { pause.min(MANUAL_PAUSE) } else { pause };
@@ -58,15 +61,19 @@ async fn beat(core: &Arc<Core>, pulse: &mut Pulse) {
     match call::one(core.call_limit(), "renew jobs", core.store.beat(&req)).await {
         Ok(beaten) => {
             core.held.renew(&req.held, asked.after(core.lease.get()));
-            for uid in &beaten.lost {
+            let listed = |uids: &[Uid]| {
+                let is_meant = |(uid, _): &&(Uid, u64)| uids.contains(uid);
+                req.held.iter().filter(is_meant).copied().collect::<Vec<_>>()
+            };
+            for (uid, delivery) in listed(&beaten.lost) {
                 // The beat may have met the end of a job: it is not lost, and its own answer says so.
-                if core.held.runs(uid) {
+                if core.held.runs(&uid, delivery) {
                     tracing::warn!(code = "queue.lease_lost", "job {uid} is another worker's by now");
                 }
-                core.held.halt(uid, Halt::Lost);
+                core.held.halt(&uid, delivery, Halt::Lost);
             }
-            for uid in &beaten.cancelled {
-                core.held.halt(uid, Halt::Cancelled);
+            for (uid, delivery) in listed(&beaten.cancelled) {
+                core.held.halt(&uid, delivery, Halt::Cancelled);
             }
             pulse.sure = pulse.sure.saturating_add(1);
             if pulse.sure > 2 {

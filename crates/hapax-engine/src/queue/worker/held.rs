@@ -52,9 +52,9 @@ impl Held {
         }
     }
 
-    /// Whether its handler runs.
-    pub(super) fn runs(&self, uid: &Uid) -> bool {
-        self.state().jobs.get(uid).is_some_and(|job| !job.is_over)
+    /// Whether the handler of this hand-out runs.
+    pub(super) fn runs(&self, uid: &Uid, delivery: u64) -> bool {
+        self.state().jobs.get(uid).is_some_and(|job| job.delivery == delivery && !job.is_over)
     }
 
     /// The store has it.
@@ -79,12 +79,11 @@ impl Held {
         }
     }
 
-    /// Tells the handler of a job; a lost one is no longer ours.
-    pub(super) fn halt(&self, uid: &Uid, why: Halt) {
+    /// Tells the handler of a hand-out; a lost one is no longer ours. A later hand-out of the job goes on.
+    pub(super) fn halt(&self, uid: &Uid, delivery: u64, why: Halt) {
         let mut state = self.state();
-        if let Some(job) = state.jobs.get(uid) {
-            job.control.stop(why);
-        }
+        let Some(job) = state.jobs.get(uid).filter(|job| job.delivery == delivery) else { return };
+        job.control.stop(why);
         if why == Halt::Lost {
             state.jobs.remove(uid);
         }
@@ -95,9 +94,9 @@ impl Held {
     }
 
     /// Jobs whose deadline is not after `now`: another worker may take them.
-    pub(super) fn overdue(&self, now: BootTime) -> Vec<Uid> {
+    pub(super) fn overdue(&self, now: BootTime) -> Vec<(Uid, u64)> {
         let over = |job: &Job| *job.control.deadline().borrow() <= now;
-        self.state().jobs.iter().filter(|(_, job)| over(job)).map(|(uid, _)| *uid).collect()
+        self.state().jobs.iter().filter(|(_, job)| over(job)).map(|(uid, job)| (*uid, job.delivery)).collect()
     }
 
     pub(super) fn doubt(&self, in_doubt: bool) {
@@ -108,5 +107,40 @@ impl Held {
     pub(super) fn needs_beat(&self) -> bool {
         let state = self.state();
         state.in_doubt || !state.jobs.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hapax_core::{Timestamp, queue::Counts};
+
+    fn handed_out(delivery: u64) -> Taken {
+        Taken {
+            uid: Uid::from_bytes([7; 16]),
+            job_id: None,
+            delivery,
+            fence: delivery,
+            counts: Counts::default(),
+            snoozed_since: None,
+            payload: "{}".into(),
+            settings: "{}".into(),
+            added_at: Timestamp::default(),
+        }
+    }
+
+    #[test]
+    fn an_answer_about_an_older_hand_out_leaves_a_later_one_alone() {
+        let (held, first, again) = (Held::default(), handed_out(1), handed_out(2));
+        let ended = held.insert(&first, BootTime::from_millis(1));
+        held.remove(&first.uid, 1);
+        // The same worker has it again, before a beat that listed the first hand-out is answered.
+        let running = held.insert(&again, BootTime::from_millis(1));
+        for why in [Halt::Cancelled, Halt::Lost] {
+            held.halt(&first.uid, 1, why);
+        }
+        assert_eq!((ended.halt(), running.halt(), held.list()), (None, None, vec![(again.uid, 2)]));
+        held.halt(&again.uid, 2, Halt::Lost);
+        assert_eq!((running.halt(), held.list()), (Some(Halt::Lost), vec![]));
     }
 }
