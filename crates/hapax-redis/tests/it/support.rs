@@ -97,12 +97,12 @@ pub(crate) fn is_held_done(answer: &Reserved) -> bool {
     matches!(answer, Reserved::Held(record) if is_done(Some(record)))
 }
 
-/// Waits for a condition; fails after 20 s.
+/// Waits for a condition; fails after a minute, on a busy machine too.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waited = async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(tokio::time::timeout(Duration::from_secs(20), waited).await.is_ok(), "never so: {what}");
+    assert!(tokio::time::timeout(Duration::from_mins(1), waited).await.is_ok(), "never so: {what}");
 }

@@ -32,9 +32,9 @@ list!("model":
 );
 
 /// What passes at once. Every other time ends in the middle of such a step, so that a clock that also runs by itself
-/// changes nothing.
-const TICK: Duration = Duration::from_mins(1);
-const HALF: Duration = Duration::from_secs(30);
+/// changes nothing; the ten minutes for which a job without an id is remembered are no multiple of it either.
+const TICK: Duration = Duration::from_secs(64);
+const HALF: Duration = Duration::from_secs(32);
 const WORKERS: [&str; 3] = ["w", "v", "u"];
 const TEXTS: [&str; 3] = ["x", "y", "z"];
 const IDS: [&str; 4] = ["a", "b", "c", "d"];
