@@ -52,7 +52,7 @@ pub(super) struct Ending {
 /// The scope of the keys of a queue's jobs in a group. Plain names are joined by colons, others injectively.
 ///
 /// # Errors
-/// None: names of queues and groups are parts of a scope.
+/// None that can be met: names of queues and groups are short enough to be parts of a scope.
 pub fn key_scope(queue: &QueueName, group: &Group) -> Result<Scope, InvalidKey> {
     let joined = Key::join(["job", queue.as_str(), group.as_str()])?;
     Scope::from_shown(joined.as_str())

@@ -53,7 +53,7 @@ impl Handler for MailJobs {
 
     async fn settle(&self, job: RawJob) -> Settled {
         let mail = match QueuedMail::from_payload(&job.taken.payload) {
-            Ok(mail) => mail.keyed(job.key().as_str()),
+            Ok(mail) => mail.keyed(&job.key()),
             Err(invalid) => {
                 return Outcome::Dead { reason: invalid.reason(), error: invalid.to_string() }.into();
             }

@@ -69,6 +69,8 @@ struct Envelope {
 struct Kind {
     #[serde(default)]
     envelope: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    idempotency_key: Option<serde_json::Value>,
 }
 
 impl QueuedMail {
@@ -104,7 +106,14 @@ impl QueuedMail {
                     "its attachments are on some machine: give their bytes as `base64`".to_owned(),
                 ));
             }
-            return line.load(Path::new(""), None).map(Self::Message).map_err(InvalidPayload::Mail);
+            let message = line.load(Path::new(""), None).map_err(InvalidPayload::Mail)?;
+            // A long key is written as it is shown, and is not hashed again.
+            let key = kind.idempotency_key.as_ref().and_then(serde_json::Value::as_str);
+            let key = key.and_then(|key| Key::from_shown(key).ok());
+            return Ok(Self::Message(match key {
+                Some(key) => message.under(key),
+                None => message,
+            }));
         }
         let ready: Ready = serde_json::from_slice(payload).map_err(|error| form(error.to_string()))?;
         let bytes = match (ready.eml, ready.eml_base64) {
@@ -130,12 +139,14 @@ impl QueuedMail {
 
     /// The same mail, under this key where it has none.
     #[must_use]
-    pub fn keyed(self, key: &str) -> Self {
+    pub fn keyed(self, key: &Key) -> Self {
         match self {
             Self::Message(message) if message.idempotency_key().is_none() => {
-                Self::Message(message.with_idempotency_key(key).unwrap_or(message))
+                Self::Message(message.under(key.clone()))
             }
-            Self::Raw(raw) if raw.idempotency_key.is_none() => Self::Raw(raw.with_idempotency_key(key)),
+            Self::Raw(raw) if raw.idempotency_key.is_none() => {
+                Self::Raw(raw.with_idempotency_key(key.as_str()))
+            }
             mail => mail,
         }
     }
@@ -188,10 +199,20 @@ mod tests {
     }
 
     #[test]
+    fn a_long_key_stays_what_it_is() {
+        let message = Message::builder().from("a@x.example").to("b@x.example").text("");
+        let mail = QueuedMail::from(message.idempotency_key("k".repeat(600)).build().unwrap());
+        let back = QueuedMail::from_payload(&mail.to_payload()).unwrap();
+        assert_eq!(back.key(), mail.key());
+        assert_eq!(mail.key(), Key::new(&"k".repeat(600)).ok());
+    }
+
+    #[test]
     fn a_key_is_given_to_those_that_have_none() {
         let message = Message::builder().from("a@x.example").to("b@x.example").text("").build().unwrap();
-        let mail = QueuedMail::from(message).keyed("one").keyed("two");
-        assert_eq!(mail.key().unwrap().as_str(), "one");
-        assert_eq!(QueuedMail::from(raw(b"")).keyed("two").key().unwrap().as_str(), "k");
+        let (one, two) = (Key::new("one").unwrap(), Key::new("two").unwrap());
+        let mail = QueuedMail::from(message).keyed(&one).keyed(&two);
+        assert_eq!(mail.key(), Some(one));
+        assert_eq!(QueuedMail::from(raw(b"")).keyed(&two).key().unwrap().as_str(), "k");
     }
 }

@@ -23,7 +23,7 @@ use crate::{
     output,
 };
 use clap::Args;
-use hapax::{core::queue::MOST, mail::jobs::QueuedMail};
+use hapax::{Key, core::queue::MOST, mail::jobs::QueuedMail};
 use serde_json::json;
 use std::{future::poll_fn, sync::Arc, time::Duration};
 
@@ -129,7 +129,7 @@ impl Enqueue {
         let mut many = Many::new(&found.raw, checked.all(), self.wait, context);
         let mut feed = Feed::start(checked);
         let (mut chunk, mut bytes, mut signal) = (Vec::new(), 0, None);
-        let options = |job_id: Option<&str>| self.options.of_job(job_id);
+        let options = |job_id: Option<&Key>| self.options.of_job(job_id);
         loop {
             tokio::select! {
                 number = interrupts.next() => {
@@ -142,10 +142,9 @@ impl Enqueue {
             let place = Place::Entry(slot.index, slot.place(&checker));
             match mail {
                 Ok(mail) => {
-                    let job_id = slot.key.map(|key| key.as_str().to_owned());
                     let payload = QueuedMail::from(mail).to_payload();
                     bytes += payload.len();
-                    chunk.push(Item { place, payload, job_id });
+                    chunk.push(Item { place, payload, job_id: slot.key });
                 }
                 Err(problems) => {
                     many.add(std::mem::take(&mut chunk), options).await?;

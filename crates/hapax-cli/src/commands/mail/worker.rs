@@ -63,7 +63,7 @@ pub(super) struct Worker {
     /// At most so many sends of this worker start: 50/s, 600/m, 1000/h. `hapax queue limits` bounds all workers together
     #[arg(long, value_name = "RATE", value_parser = Rate::parse)]
     rate: Option<Rate>,
-    /// For one attempt. A job's own --timeout may be shorter
+    /// For one attempt, from when --rate lets it start. A job's own --timeout may be shorter, and counts from when it was taken
     #[arg(long, value_name = "DUR", value_parser = duration::parse_positive)]
     timeout: Option<Duration>,
     /// How long a job and its key stay with a worker that has died; renewed while it lives
@@ -85,10 +85,7 @@ impl Worker {
         let found = Found::open(&self.queue, context).await?;
         let stop = CancellationToken::new();
         let jobs = MailJobs::new(self.mailer(&found, &target, &stop)?);
-        let mut worker = found.raw.worker(jobs).concurrency(self.concurrency).claim_idle(self.lease);
-        if let Some(limit) = self.timeout {
-            worker = worker.max_runtime(limit);
-        }
+        let worker = found.raw.worker(jobs).concurrency(self.concurrency).claim_idle(self.lease);
         let ran = match self.working.drive(worker, &found, &stop, &mut interrupts, context).await? {
             Ended::By(ran) => ran,
             Ended::AtOnce(signal) => return Ok(Exit::Signal(signal)),
@@ -100,10 +97,10 @@ impl Worker {
         Ok(self.working.report(ran, &found, context).await)
     }
 
-    /// One attempt a time: the queue has the others.
+    /// One attempt a time: the queue has the others. Its time-out begins when its turn has come.
     fn mailer(&self, found: &Found, target: &Target, stop: &CancellationToken) -> Result<Mailer, Failure> {
         let via = target.open();
-        let passage = Passage { attempts: 1, rate: self.rate, timeout: None, stop: stop.clone() };
+        let passage = Passage { attempts: 1, rate: self.rate, timeout: self.timeout, stop: stop.clone() };
         let built = Mailer::via(Gate::new(via.transport, passage))
             .idempotent(&found.hapax.idempotency(&via.scope))
             .scope(&via.scope)

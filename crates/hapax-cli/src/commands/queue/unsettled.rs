@@ -3,6 +3,7 @@
 use super::Found;
 use crate::{commands::keys::with_key, failure::Failure, text};
 use hapax::{
+    Key,
     core::{
         Name,
         idempotency::{Kind, RecordState},
@@ -30,8 +31,10 @@ impl Unsettled {
             return Ok(None);
         }
         let namespace = &found.raw.id().namespace;
-        let uid = hapax::Key::new(&info.uid.to_string())?;
-        let job_key = info.job_id.clone().unwrap_or_else(|| uid.clone());
+        let job_key = match &info.job_id {
+            Some(id) => id.clone(),
+            None => Key::new(&info.uid.to_string())?,
+        };
         if let Some(group) = &info.group {
             let scope = key_scope(&found.raw.id().name, group)?;
             let name = Name::new(namespace, &scope, &job_key);

@@ -161,6 +161,17 @@ fn ready_mails_and_rows_are_jobs_too() {
 }
 
 #[test]
+fn a_long_key_is_that_of_mail_send() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", lines(1).replace("mail:0", &"k".repeat(600)));
+    for there in [0, 1] {
+        enqueue(&sandbox, &["a.jsonl"]).exits(0).says(&format!("there before {there}"));
+    }
+    worker(&sandbox, &["--until-empty"]).exits(0).says("done 1");
+    sandbox.hapax(&["mail", "send", "a.jsonl"]).exits(0).says("sent 0, replayed 1");
+}
+
+#[test]
 fn what_is_no_mail_is_a_dead_letter() {
     let sandbox = Sandbox::new();
     for payload in ["7", r#"{"from":"a@example.com","to":"no","text":""}"#] {

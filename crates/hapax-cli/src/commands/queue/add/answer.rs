@@ -9,7 +9,7 @@ use crate::{
     text,
 };
 use hapax::{
-    Clock, Coded,
+    Clock, Coded, Key,
     core::SystemClock,
     queue::{Added, JobState, QueueError},
 };
@@ -128,7 +128,7 @@ pub(in crate::commands) struct Tally {
 impl Tally {
     /// Counts one, and says what became of it.
     pub(super) fn take(&mut self, item: &Item, answer: &Result<Added, QueueError>, output: &Output) {
-        let job_id = item.job_id.as_deref();
+        let job_id = item.job_id.as_ref().map(Key::as_str);
         match answer {
             Ok(Added::Duplicate { .. }) => self.duplicate += 1,
             Ok(_) => self.added += 1,

@@ -145,11 +145,11 @@ fn parse(line: &[u8]) -> Result<Value, String> {
 }
 
 /// The job id that a payload holds.
-fn job_id(value: &Value, by: &str) -> Result<String, String> {
+fn job_id(value: &Value, by: &str) -> Result<Key, String> {
     let id = match value.pointer(by) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) if !number.is_f64() => number.to_string(),
         _ => return Err(format!("at `{by}` is neither a text nor a whole number")),
     };
-    Key::new(&id).map(|_| id).map_err(|error| format!("the job id at `{by}`: {error}"))
+    Key::new(&id).map_err(|error| format!("the job id at `{by}`: {error}"))
 }

@@ -3,7 +3,10 @@
 use super::answer::{Answer, Tally};
 use crate::{commands::Context, failure::Failure};
 use bytes::Bytes;
-use hapax::queue::{JobOptions, QueueError, RawQueue, raw::MAX_PAYLOAD};
+use hapax::{
+    Key,
+    queue::{JobOptions, QueueError, RawQueue, raw::MAX_PAYLOAD},
+};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::{
     io::{self, IsTerminal},
@@ -21,7 +24,7 @@ pub(in crate::commands) const CHUNK_BYTES: usize = 4 * MAX_PAYLOAD;
 pub(in crate::commands) struct Item {
     pub(in crate::commands) place: Place,
     pub(in crate::commands) payload: Bytes,
-    pub(in crate::commands) job_id: Option<String>,
+    pub(in crate::commands) job_id: Option<Key>,
 }
 
 /// Where it stands.
@@ -61,10 +64,10 @@ impl<'a> Many<'a> {
     pub(in crate::commands) async fn add(
         &mut self,
         mut chunk: Vec<Item>,
-        options: impl Fn(Option<&str>) -> JobOptions,
+        options: impl Fn(Option<&Key>) -> JobOptions,
     ) -> Result<(), Failure> {
         while !chunk.is_empty() {
-            let jobs = chunk.iter().map(|item| (item.payload.clone(), options(item.job_id.as_deref())));
+            let jobs = chunk.iter().map(|item| (item.payload.clone(), options(item.job_id.as_ref())));
             let answers = self.raw.add_many(jobs).await.map_err(|error| {
                 self.bar.finish_and_clear();
                 let added = format!("{} of {} were added before", self.tally.in_queue(), self.all);

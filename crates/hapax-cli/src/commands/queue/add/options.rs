@@ -3,7 +3,7 @@
 use crate::duration;
 use clap::{Args, ValueEnum};
 use hapax::{
-    Timestamp,
+    IntoKey, Key, Timestamp,
     queue::{Backoff, JobOptions, OnConflict, Priority},
 };
 use std::time::Duration;
@@ -76,10 +76,14 @@ impl Options {
     }
 
     pub(super) fn of_job(&self) -> JobOptions {
-        self.of_line(self.job_id())
+        self.of(self.job_id())
     }
 
-    pub(super) fn of_line(&self, job_id: Option<&str>) -> JobOptions {
+    pub(super) fn of_line(&self, job_id: Option<&Key>) -> JobOptions {
+        self.of(job_id)
+    }
+
+    fn of(&self, job_id: Option<impl IntoKey>) -> JobOptions {
         let mut options = self.common.of_job(job_id);
         if let Some(window) = self.unique_for {
             options = options.unique_for(window);
@@ -92,7 +96,7 @@ impl Options {
 }
 
 impl Common {
-    pub(in crate::commands) fn of_job(&self, job_id: Option<&str>) -> JobOptions {
+    pub(in crate::commands) fn of_job(&self, job_id: Option<impl IntoKey>) -> JobOptions {
         let mut options = JobOptions::default()
             .priority(self.priority)
             .max_attempts(self.max_attempts)
