@@ -38,7 +38,10 @@ use crate::{
     failure::Failure,
     output::Output,
 };
-use clap::{Args, CommandFactory, FromArgMatches, error::ErrorKind};
+use clap::{
+    Args, CommandFactory, FromArgMatches,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use std::{
     ffi::{OsStr, OsString},
     fmt::Display,
@@ -95,7 +98,8 @@ fn parse() -> Result<Cli, Exit> {
     }
     let parsed =
         Cli::command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
-    parsed.map_err(|error| {
+    parsed.map_err(|mut error| {
+        say_how_a_dash_is_given(&mut error, &args_given());
         let text = error.render();
         if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
             Output::new(false, false).bytes(text.to_string().as_bytes());
@@ -115,6 +119,34 @@ fn parse() -> Result<Cli, Exit> {
         }
         Exit::Usage
     })
+}
+
+fn args_given() -> Vec<String> {
+    std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect()
+}
+
+/// A value that begins with a dash, behind a flag that takes one: `--` in front of it, which is what is said of arguments,
+/// would end the flags.
+fn say_how_a_dash_is_given(error: &mut clap::Error, given: &[String]) {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return };
+    let Some(at) = given.iter().position(|arg| arg.starts_with(wrong.as_str())) else { return };
+    let (Some(value), Some(flag)) = (given.get(at), at.checked_sub(1).and_then(|before| given.get(before)))
+    else {
+        return;
+    };
+    let mut command = &Cli::command();
+    for name in given.iter().take(at) {
+        command = command.find_subcommand(name).unwrap_or(command);
+    }
+    let takes_value = |arg: &clap::Arg| {
+        arg.get_action().takes_values()
+            && arg.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long))
+    };
+    if command.get_arguments().any(takes_value) {
+        error.remove(ContextKind::TrailingArg);
+        let tip = format!("to pass '{value}' as its value, write '{flag}={value}'");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
 }
 
 /// A command line of `once`, if nothing is wrong with it. It is called most, and most often to do nothing: to describe the

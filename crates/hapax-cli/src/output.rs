@@ -19,11 +19,18 @@ pub(crate) struct Output {
     pub(crate) quiet: bool,
     closed: AtomicBool,
     failed: AtomicBool,
+    changed: AtomicBool,
 }
 
 impl Output {
     pub(crate) fn new(json: bool, quiet: bool) -> Self {
-        Self { json, quiet, closed: AtomicBool::new(false), failed: AtomicBool::new(false) }
+        Self {
+            json,
+            quiet,
+            closed: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            changed: AtomicBool::new(false),
+        }
     }
 
     /// Bytes, as they are.
@@ -84,9 +91,15 @@ impl Output {
         }
     }
 
-    /// What a command whose work was the output has to end with.
+    /// From here on something is done that lasts: whoever sees the command fail would do it again. What cannot be written is
+    /// said on stderr, and the exit code is that of the work.
+    pub(crate) fn changed(&self) {
+        self.changed.store(true, Ordering::Relaxed);
+    }
+
+    /// What a command whose work was the output has to end with. After [`changed`](Self::changed) it was not.
     pub(crate) fn end(&self) -> Result<(), Failure> {
-        if self.failed.load(Ordering::Relaxed) {
+        if self.failed.load(Ordering::Relaxed) && !self.changed.load(Ordering::Relaxed) {
             let exit = crate::exit::Exit::ItemFailed;
             return Err(Failure::new(exit, "command.output", "the output could not be written whole"));
         }

@@ -10,5 +10,5 @@ pub use idempotent::IdempotencyTransport;
 pub use policy::OnUnknown;
 
 pub(crate) use batch::{Batch, BatchSettings, Wrapped};
-pub(crate) use once::Mail;
+pub(crate) use once::{Delivered, Mail};
 pub(crate) use policy::Policy;

@@ -25,6 +25,7 @@
 pub mod address;
 mod decorate;
 pub mod fingerprint;
+pub mod jobs;
 pub mod mailer;
 pub mod message;
 pub mod mime;

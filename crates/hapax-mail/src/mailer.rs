@@ -6,13 +6,13 @@ pub use many::SendMany;
 
 use crate::{
     Message, RawMessage, Receipt,
-    decorate::{Batch, BatchSettings, Mail, OnUnknown, Policy, Wrapped},
+    decorate::{Batch, BatchSettings, Delivered, Mail, OnUnknown, Policy, Wrapped},
     transport::{Commit, InvalidTransport, SendContext, Transport},
 };
 use async_trait::async_trait;
 use futures_core::{Stream, stream::BoxStream};
 use futures_util::{StreamExt, stream};
-use hapax_engine::Idempotency;
+use hapax_engine::{Idempotency, Keeper};
 use std::{sync::Arc, time::Duration};
 
 /// Sends mail. Cheap to clone: share it, don't wrap it.
@@ -104,6 +104,19 @@ impl Mailer {
     /// As [`send_many`](Self::send_many), for messages that come one by one.
     pub fn send_stream<'a>(&self, messages: impl Stream<Item = Message> + Send + 'a) -> SendMany<'a> {
         SendMany::new(self.clone(), Box::pin(messages))
+    }
+
+    /// Sends one whose key the caller completes.
+    pub(crate) async fn deliver_open(&self, mail: Mail<'_>, context: &SendContext) -> Delivered {
+        match &self.policy {
+            Some(policy) => policy.deliver(&*self.transport, mail, context).await,
+            None => mail.alone(&*self.transport, context).await.into(),
+        }
+    }
+
+    /// Where its keys are, if it has any.
+    pub(crate) fn keys(&self) -> Option<&Keeper> {
+        self.policy.as_ref().map(|policy| policy.keeper())
     }
 
     async fn deliver(&self, mail: Mail<'_>, context: &SendContext) -> Receipt {

@@ -90,6 +90,10 @@ impl Message {
         Ok(Self { parts: Arc::clone(&self.parts), key: Some(key) })
     }
 
+    pub(crate) fn under(&self, key: Key) -> Self {
+        Self { parts: Arc::clone(&self.parts), key: Some(key) }
+    }
+
     /// The key under which it is sent once.
     pub fn idempotency_key(&self) -> Option<&Key> {
         self.key.as_ref()

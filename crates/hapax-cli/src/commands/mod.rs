@@ -4,6 +4,7 @@ mod bench;
 mod codes;
 mod completions;
 mod doctor;
+mod interrupts;
 pub(crate) mod keys;
 mod mail;
 mod man;

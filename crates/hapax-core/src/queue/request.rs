@@ -2,7 +2,7 @@
 
 use super::{Consumer, DeadReason, Group, JobInfo, JobState, QueueId, QueueName, ScheduleName, Taken, Uid};
 use crate::{
-    Fingerprint, Key, Namespace, Span, Timestamp,
+    Fingerprint, Key, Namespace, Span, StoreError, StoreErrorKind, StoreResult, Timestamp,
     idempotency::{Complete, Completed, Receipt, Write},
 };
 use bytes::Bytes;
@@ -192,10 +192,30 @@ pub struct ListJobs {
     pub group: Option<Group>,
     /// In which state: one of [`JobState::LISTED`].
     pub state: JobState,
-    /// From the [`next`](JobPage::next) of the page before.
+    /// From the [`next`](JobPage::next) of the page before. Anything else is `store.unsupported`: a page that begins somewhere
+    /// else would pass for the right one.
     pub after: Option<String>,
     /// At most so many.
     pub limit: usize,
+}
+
+impl ListJobs {
+    /// Where the page begins, read by a store from its own marks.
+    ///
+    /// # Errors
+    /// `store.unsupported`: it is none of them.
+    pub fn mark<T>(
+        &self,
+        backend: &'static str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> StoreResult<Option<T>> {
+        let Some(after) = self.after.as_deref() else { return Ok(None) };
+        let mark = read(after).ok_or_else(|| {
+            let reason = "that is the mark of no page of this store";
+            StoreError::new(StoreErrorKind::Unsupported, backend, "list jobs", reason)
+        })?;
+        Ok(Some(mark))
+    }
 }
 
 /// A page of jobs: ready ones in the order in which they start, delayed and running ones by their time, dead ones by

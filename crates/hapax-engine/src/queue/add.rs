@@ -2,6 +2,7 @@
 
 use super::{
     Backoff, JobOptions, QueueDef, QueueError,
+    figures::Figures,
     handle::{Queue, RawQueue},
 };
 use bytes::Bytes;
@@ -211,6 +212,7 @@ impl IntoFuture for Add {
                         pause = (pause * 2).min(ROOM);
                     }
                     _ => {
+                        Figures::of(&queue.id.name).added(&answer);
                         queue.queue.added(&queue.id).await;
                         return answer;
                     }
@@ -265,7 +267,12 @@ impl IntoFuture for AddMany {
             drop(open);
             queue.queue.added(&queue.id).await;
             let missing = || Err(QueueError::store_failed(crate::protocol::call::missing("add jobs")));
-            Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect())
+            let answers: Vec<_> = answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect();
+            let figures = Figures::of(&queue.id.name);
+            for answer in &answers {
+                figures.added(answer);
+            }
+            Ok(answers)
         })
     }
 }
@@ -310,6 +317,7 @@ impl RawQueue {
         loop {
             let answer =
                 crate::protocol::call::one(queue.timeout(), "add jobs", store.add(&self.id, jobs)).await;
+            Figures::of(&self.id.name).answered("add", &answer);
             match (answer, pauses.next()) {
                 (Err(error), Some(pause)) if matches!(error.retry(), Retry::OnlyWithSameKey) => {
                     tracing::debug!(%error, "an add is sent again");

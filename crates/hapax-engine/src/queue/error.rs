@@ -35,7 +35,7 @@ pub enum QueueError {
         ours: Fingerprint,
     },
     /// The queue holds as many jobs as its limit allows.
-    #[error("the queue is full: {depth} jobs wait, the oldest for {oldest:?}")]
+    #[error("the queue is full: {}, the oldest for {oldest:?}", waiting(*depth))]
     #[non_exhaustive]
     Full {
         /// How many wait.
@@ -57,6 +57,10 @@ pub enum QueueError {
         /// Why.
         source: StoreError,
     },
+}
+
+fn waiting(jobs: u64) -> String {
+    if jobs == 1 { "1 job waits".to_owned() } else { format!("{jobs} jobs wait") }
 }
 
 /// The codes of queues, those of warnings included.

@@ -152,6 +152,10 @@ impl Queue {
         })
     }
 
+    pub(super) fn namespace(&self) -> Result<Namespace, QueueError> {
+        self.namespace.clone().map_err(|error| QueueError::invalid(error.to_string()))
+    }
+
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock
     }

@@ -2,7 +2,7 @@
 
 use super::{
     job::of_idempotency,
-    raw::{Handler, Outcome, RawJob},
+    raw::{Handler, Outcome, RawJob, Settled},
     worker::run_handler,
 };
 use crate::{
@@ -19,8 +19,8 @@ use std::{
     time::Duration,
 };
 
-/// Kept for a handler that gives no result.
-const NO_RESULT: &str = "hapax.none/1";
+/// The form of what is kept under the key of a job that is done and has no result: no bytes.
+pub const NO_RESULT: &str = "hapax.none/1";
 /// Kept for an outcome that nobody knows: why, as text.
 const UNKNOWN: &str = "hapax.unknown/1";
 
@@ -49,22 +49,11 @@ pub(super) struct Ending {
     pub(super) complete: Complete,
 }
 
-/// What became of a job under its key.
-pub(super) struct Judged {
-    pub(super) outcome: Outcome,
-    pub(super) replayed: bool,
-    /// To be completed with the end of the job.
-    pub(super) ending: Option<Box<Ending>>,
-}
-
-impl Judged {
-    pub(super) fn plain(outcome: Outcome) -> Self {
-        Self { outcome, replayed: false, ending: None }
-    }
-}
-
 /// The scope of the keys of a queue's jobs in a group. Plain names are joined by colons, others injectively.
-pub(super) fn scope(queue: &QueueName, group: &Group) -> Result<Scope, InvalidKey> {
+///
+/// # Errors
+/// None that can be met: names of queues and groups are short enough to be parts of a scope.
+pub fn key_scope(queue: &QueueName, group: &Group) -> Result<Scope, InvalidKey> {
     let joined = Key::join(["job", queue.as_str(), group.as_str()])?;
     Scope::from_shown(joined.as_str())
 }
@@ -76,10 +65,10 @@ impl Once {
         handler: &Arc<dyn Handler>,
         job: RawJob,
         limit: Option<Duration>,
-    ) -> Judged {
+    ) -> Settled {
         let begun = match self.reserve(&job).await {
             Ok(begun) => begun,
-            Err(error) => return Judged::plain(of_idempotency(&error)),
+            Err(error) => return Settled::from(of_idempotency(&error)),
         };
         let reservation = match begun {
             Begun::Mine(reservation) => reservation,
@@ -87,24 +76,24 @@ impl Once {
         };
         let reservation = match reservation.ready().await {
             Ok(reservation) => reservation,
-            Err(error) => return Judged::plain(of_idempotency(&error)),
+            Err(error) => return Settled::from(of_idempotency(&error)),
         };
         // From here on a drop keeps the key as unknown.
         reservation.began().store(true, Ordering::Release);
-        let outcome = run_handler(handler, job, limit).await;
+        let outcome = run_handler(handler, job, limit).await.alone().await;
         self.end(reservation, outcome).await
     }
 
     async fn reserve(&self, job: &RawJob) -> Result<Begun, IdempotencyError> {
         let namespace = self.namespace.clone().map_err(IdempotencyError::invalid)?;
-        let scope = scope(&job.queue, &job.group).map_err(IdempotencyError::invalid)?;
+        let scope = key_scope(&job.queue, &job.group).map_err(IdempotencyError::invalid)?;
         let key = job.key().into_key().map_err(IdempotencyError::invalid)?;
         let name = Name::new(&namespace, &scope, &key);
         let terms = self.terms.clone().map_err(IdempotencyError::invalid)?;
         self.keeper.reserve(&name, super::add::fingerprint(&job.taken.payload), &terms).await
     }
 
-    async fn end(&self, reservation: Reservation, outcome: Outcome) -> Judged {
+    async fn end(&self, reservation: Reservation, outcome: Outcome) -> Settled {
         let keep = self.on_error == OnError::Keep;
         let (kind, receipt, outcome) = match outcome {
             Outcome::Done { result } => {
@@ -118,12 +107,10 @@ impl Once {
             Outcome::Retry { error, certain: false, .. } if keep => unknown(error),
             other @ (Outcome::Retry { .. } | Outcome::Snooze { .. } | Outcome::Dead { .. }) => {
                 reservation.release().await;
-                return Judged::plain(other);
+                return other.into();
             }
         };
-        let (reservation, complete) = reservation.ending(kind, receipt);
-        let ending = Box::new(Ending { reservation, complete });
-        Judged { outcome, replayed: false, ending: Some(ending) }
+        Settled::from(outcome).with_key(reservation, kind, receipt)
     }
 }
 
@@ -132,7 +119,7 @@ fn unknown(error: String) -> (Kind, Receipt, Outcome) {
 }
 
 /// How an earlier run under the key ended.
-fn replayed(state: RecordState) -> Judged {
+fn replayed(state: RecordState) -> Settled {
     let outcome = match state {
         RecordState::Settled { kind: Kind::Done, receipt, .. } => {
             Outcome::Done { result: (receipt.codec != NO_RESULT).then_some(receipt) }
@@ -145,5 +132,5 @@ fn replayed(state: RecordState) -> Judged {
             error: "what is under the job's key cannot be read".into(),
         },
     };
-    Judged { outcome, replayed: true, ending: None }
+    Settled::from(outcome).replayed()
 }

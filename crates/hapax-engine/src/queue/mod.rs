@@ -7,6 +7,7 @@
 //! | `job`, `typed` | a job as a handler sees it, and how a handler ends it |
 //! | `idempotent` | a handler that runs once per job key |
 //! | `worker` | takes jobs, runs handlers, ends jobs |
+//! | `figures`, `watch` | metrics: of this process, and of what the store knows |
 //! | [`raw`] | jobs as bytes, for layers |
 //!
 //! A job runs at least once. Between the end of a handler and the store's word that the job is done, a crash lets it run
@@ -15,12 +16,14 @@
 mod add;
 mod def;
 mod error;
+mod figures;
 mod handle;
 mod idempotent;
 mod job;
 pub mod raw;
 mod settings;
 mod typed;
+mod watch;
 mod worker;
 
 pub use self::{
@@ -32,6 +35,7 @@ pub use self::{
     job::{Job, JobError},
     raw::{Control, Halt},
     settings::{Backoff, JobOptions, Settings},
+    watch::Watch,
     worker::{Ran, Worker, WorkerBuilder},
 };
 pub(crate) use idempotent::Once;

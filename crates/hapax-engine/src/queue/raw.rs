@@ -1,10 +1,14 @@
 //! Jobs as bytes, for layers that run something other than a typed handler: the command runs programs.
 
-use super::Settings;
-pub use super::add::{MAX_PAYLOAD, fingerprint};
+use super::{Settings, idempotent::Ending};
+pub use super::{
+    add::{MAX_PAYLOAD, fingerprint},
+    idempotent::{NO_RESULT, key_scope},
+};
+use crate::protocol::{Keeper, Reservation};
 use hapax_core::{
     BootTime, Key, async_trait,
-    idempotency::Receipt,
+    idempotency::{Kind, Receipt},
     queue::{DeadReason, Group, QueueName, Taken},
 };
 use std::{
@@ -159,6 +163,46 @@ pub enum Outcome {
     },
 }
 
+/// How a job ended, and the key that ends with it, if one does.
+#[must_use = "a key in it ends with the job, or by `alone`"]
+#[derive(Debug)]
+pub struct Settled {
+    /// How the job ended.
+    pub outcome: Outcome,
+    /// Whether an earlier run under its key is answered for.
+    pub replayed: bool,
+    /// To be completed with the end of the job.
+    pub(super) ending: Option<Box<Ending>>,
+}
+
+impl From<Outcome> for Settled {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, replayed: false, ending: None }
+    }
+}
+
+impl Settled {
+    /// An earlier run under the job's key ended so.
+    pub fn replayed(self) -> Self {
+        Self { replayed: true, ..self }
+    }
+
+    /// Completes a key with the job: in one step where one store [holds](Handler::keys) both, else before it. From here on a drop
+    /// completes it in the background.
+    pub fn with_key(self, reservation: Reservation, kind: Kind, receipt: Receipt) -> Self {
+        let (reservation, complete) = reservation.ending(kind, receipt);
+        Self { ending: Some(Box::new(Ending { reservation, complete })), ..self }
+    }
+
+    /// Completes the key now, for a job that ends some other way.
+    pub async fn alone(self) -> Outcome {
+        if let Some(ending) = self.ending {
+            let _kept = ending.reservation.end_now(ending.complete).await;
+        }
+        self.outcome
+    }
+}
+
 /// Runs jobs as bytes.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
@@ -173,4 +217,17 @@ pub trait Handler: Send + Sync + 'static {
     /// # Cancel safety
     /// It may be dropped when the worker ends after its drain time: the job then runs again.
     async fn handle(&self, job: RawJob) -> Outcome;
+
+    /// Runs one, for handlers with keys of their own that end with their jobs.
+    ///
+    /// # Cancel safety
+    /// As [`handle`](Self::handle).
+    async fn settle(&self, job: RawJob) -> Settled {
+        self.handle(job).await.into()
+    }
+
+    /// Where those keys are: all of them in one store.
+    fn keys(&self) -> Option<&Keeper> {
+        None
+    }
 }

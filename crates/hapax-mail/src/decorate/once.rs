@@ -11,7 +11,7 @@ use crate::{
 };
 use hapax_core::{
     Timestamp,
-    idempotency::{Kind, Record},
+    idempotency::{self, Kind, Record},
 };
 use hapax_engine::{
     Lease,
@@ -87,6 +87,20 @@ pub(super) enum Found {
     Answer(Box<Receipt>),
 }
 
+/// A send that has come to its end, and the key that is still to be kept.
+#[derive(Debug)]
+#[must_use = "a key in it is to be completed"]
+pub(crate) struct Delivered {
+    pub(crate) receipt: Receipt,
+    pub(crate) key: Option<(Reservation, Kind, idempotency::Receipt)>,
+}
+
+impl From<Receipt> for Delivered {
+    fn from(receipt: Receipt) -> Self {
+        Self { receipt, key: None }
+    }
+}
+
 impl Policy {
     /// Sends a mail once.
     pub(crate) async fn send(
@@ -95,20 +109,34 @@ impl Policy {
         mail: Mail<'_>,
         context: &SendContext,
     ) -> Receipt {
+        let Delivered { receipt, key } = self.deliver(transport, mail, context).await;
+        if let Some((reservation, kind, stored)) = key {
+            let _: Kept = reservation.complete(kind, stored).await;
+        }
+        receipt
+    }
+
+    /// The same for who completes the key in a step of their own.
+    pub(crate) async fn deliver(
+        &self,
+        transport: &dyn Transport,
+        mail: Mail<'_>,
+        context: &SendContext,
+    ) -> Delivered {
         let call = match mail {
             Mail::Message(message) => self.call(message),
             Mail::Raw(raw) => self.raw_call(raw),
         };
         let found = match call {
-            Ok(None) => return mail.alone(transport, context).await,
+            Ok(None) => return mail.alone(transport, context).await.into(),
             Ok(Some(call)) => match self.terms() {
                 Ok(terms) => (self.begin(transport, mail, &call, &terms).await, call),
-                Err(error) => return named(self.refused(&error, mail, &call), transport),
+                Err(error) => return named(self.refused(&error, mail, &call), transport).into(),
             },
-            Err(receipt) => return named(*receipt, transport),
+            Err(receipt) => return named(*receipt, transport).into(),
         };
         match found {
-            (Found::Answer(receipt), _) => named(*receipt, transport),
+            (Found::Answer(receipt), _) => named(*receipt, transport).into(),
             (Found::Ours(ours), call) => self.perform(transport, mail, &call, *ours, context).await,
         }
     }
@@ -190,10 +218,10 @@ impl Policy {
         call: &Call,
         ours: Ours,
         context: &SendContext,
-    ) -> Receipt {
+    ) -> Delivered {
         let (ours, within, lease) = match self.prepare(ours, call, mail, context).await {
             Ok(prepared) => prepared,
-            Err(receipt) => return named(*receipt, transport),
+            Err(receipt) => return named(*receipt, transport).into(),
         };
         let ended =
             attempt(&within, transport.commit(), Some(&lease), mail.through(transport, &within)).await;
@@ -210,12 +238,11 @@ impl Policy {
             Fate::Kept(kind) => {
                 report(&receipt, kind, &ours.reservation);
                 let stored = receipt.to_stored();
-                let _: Kept = ours.reservation.complete(kind, stored).await;
-                receipt
+                Delivered { receipt, key: Some((ours.reservation, kind, stored)) }
             }
             Fate::Freed => {
                 ours.reservation.release().await;
-                ours.standing.unwrap_or(receipt)
+                ours.standing.unwrap_or(receipt).into()
             }
         }
     }

@@ -83,6 +83,10 @@ impl Policy {
         self.secret = Arc::default();
     }
 
+    pub(crate) fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
     pub(crate) fn set_scope(&mut self, text: &str) {
         self.scope = scope(text);
     }

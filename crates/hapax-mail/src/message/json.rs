@@ -2,6 +2,7 @@
 
 mod line;
 mod node;
+mod print;
 
 use super::{Fault, InvalidMessage, Message};
 use sha2::{Digest, Sha256};

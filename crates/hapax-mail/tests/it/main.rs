@@ -10,6 +10,7 @@ mod faults;
 mod files;
 mod fingerprints;
 mod injection;
+mod jobs;
 mod json_lines;
 mod keys;
 mod kit;

@@ -63,7 +63,7 @@ impl PostgresStore {
         };
         let mut values: Vec<_> = row::queue(&req.queue).into();
         values.extend([row::maybe_text(req.group.as_ref().map(Group::as_str)), Value::Big(state)]);
-        let after = req.after.as_deref().and_then(Mark::parse).unwrap_or(Mark::FIRST);
+        let after = req.mark("postgres", Mark::parse)?.unwrap_or(Mark::FIRST);
         values.extend(after.0.map(Value::Big));
         // One more than asked for tells whether there are more.
         values.push(Value::Big(row::size(req.limit).saturating_add(1)));

@@ -127,7 +127,8 @@ impl QueueStore for RedisQueues {
     }
 
     async fn list(&self, req: &ListJobs) -> StoreResult<JobPage> {
-        says("list jobs", self.0.page(req).await)
+        let from = req.mark("redis", show::Cursor::parse)?;
+        says("list jobs", self.0.page(req, from).await)
     }
 
     async fn stats(&self, namespace: &Namespace, queue: Option<&QueueName>) -> StoreResult<Vec<QueueStats>> {

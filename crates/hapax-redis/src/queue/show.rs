@@ -27,14 +27,14 @@ pub(super) fn meant(job: &JobRef) -> Args {
 }
 
 /// Where a page goes on: group, set, score and name of the last job seen.
-struct Cursor {
+pub(super) struct Cursor {
     group: u32,
     set: u8,
     after: Option<(i64, Vec<u8>)>,
 }
 
 impl Cursor {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(4, '.');
         let (group, set) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let (score, name) = (parts.next()?.parse().ok()?, parts.next()?);
@@ -87,7 +87,7 @@ impl Queues {
         read().ok_or_else(|| self.nonsense())
     }
 
-    pub(super) async fn page(&self, req: &ListJobs) -> Result<JobPage, Failure> {
+    pub(super) async fn page(&self, req: &ListJobs, from: Option<Cursor>) -> Result<JobPage, Failure> {
         let place = self.place(&req.queue);
         self.refresh(&place).await?;
         let mut page = JobPage::default();
@@ -95,7 +95,7 @@ impl Queues {
         if !groups.is_there() {
             return Ok(page);
         }
-        let mut at = req.after.as_deref().and_then(Cursor::parse);
+        let mut at = from;
         for (number, name) in &groups.list {
             if req.group.as_ref().is_some_and(|wanted| name.as_ref() != Some(wanted))
                 || at.as_ref().is_some_and(|at| at.group != *number)

@@ -5,7 +5,10 @@ use super::{
     info,
 };
 use crate::step::Moment;
-use hapax_core::queue::{JobInfo, JobPage, JobState, ListJobs, Priority};
+use hapax_core::{
+    StoreResult,
+    queue::{JobInfo, JobPage, JobState, ListJobs, Priority},
+};
 use rusqlite::params;
 
 const WAITING: &str = concat!(
@@ -28,10 +31,15 @@ const DEAD: &str = concat!(
 
 /// The place of a job in a list: its group, class, time, and place within that.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Mark([i64; 4]);
+pub(super) struct Mark([i64; 4]);
 
 impl Mark {
     const FIRST: Self = Self([i64::MIN; 4]);
+
+    /// Where the page begins that is asked for.
+    pub(super) fn of(req: &ListJobs) -> StoreResult<Self> {
+        Ok(req.mark("sqlite", Self::parse)?.unwrap_or(Self::FIRST))
+    }
 
     fn parse(text: &str) -> Option<Self> {
         let parts = text.split('.').map(str::parse).collect::<Result<Vec<i64>, _>>().ok()?;
@@ -52,8 +60,7 @@ struct Search<'a> {
 }
 
 /// The page that was asked for.
-pub(super) fn page(at: &Moment<'_>, book: &Book, req: &ListJobs) -> rusqlite::Result<JobPage> {
-    let after = req.after.as_deref().and_then(Mark::parse).unwrap_or(Mark::FIRST);
+pub(super) fn page(at: &Moment<'_>, book: &Book, req: &ListJobs, after: Mark) -> rusqlite::Result<JobPage> {
     let mut search = Search { at, after, limit: req.limit, found: Vec::new() };
     let subs = book.meant(req.group.as_ref()).into_iter().filter_map(|at| book.subs.get(at));
     for sub in subs.skip_while(|sub| sub.id < after.0[0]) {

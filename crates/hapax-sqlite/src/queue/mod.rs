@@ -114,8 +114,8 @@ impl QueueStore for SqliteStore {
     }
 
     async fn list(&self, req: &ListJobs) -> StoreResult<JobPage> {
-        let list = req.clone();
-        self.look_at(req.queue.clone(), move |at, book| list::page(at, book, &list)).await
+        let (list, after) = (req.clone(), list::Mark::of(req)?);
+        self.look_at(req.queue.clone(), move |at, book| list::page(at, book, &list, after)).await
     }
 
     async fn stats(&self, namespace: &Namespace, queue: Option<&QueueName>) -> StoreResult<Vec<QueueStats>> {

@@ -47,7 +47,10 @@ impl Forget {
         };
         match store.resolve(&request).await? {
             // Gone meanwhile, or by a request whose reply was lost.
-            Resolved::Applied | Resolved::Changed(None) => say(&seen, Some(seen.state), context),
+            Resolved::Applied | Resolved::Changed(None) => {
+                context.output.changed();
+                say(&seen, Some(seen.state), context);
+            }
             Resolved::Changed(now) => return Err(refused(&Shown::new(&found.name, now))),
         }
         Ok(Exit::Done)

@@ -52,6 +52,23 @@ async fn window_of(hapax: &Hapax, name: &Name) -> Result<Option<String>, Failure
     }))
 }
 
+/// What is kept under a key in all scopes that begin so, as far as a page of such records goes.
+pub(crate) async fn with_key(
+    hapax: &Hapax,
+    namespace: &Namespace,
+    scopes: &str,
+    key: &Key,
+) -> Result<Vec<(Name, Record)>, Failure> {
+    let mut list = List::new(namespace.clone());
+    // In the order of scopes and keys: all that begin so come after it, and their own name among them.
+    list.after = Some((Scope::from_shown(scopes)?, Key::new("\0")?));
+    (list.prefix, list.limit) = (key.as_str().to_owned(), LOOKED_AT);
+    let page = hapax.backend().idempotency.list(&list).await?;
+    let is_meant =
+        |(name, _): &(Name, Record)| name.scope().starts_with(scopes) && name.key() == key.as_str();
+    Ok(page.records.into_iter().filter(is_meant).collect())
+}
+
 /// Mails to a folder or to nowhere have scopes of their own.
 async fn rehearsals(
     hapax: &Hapax,

@@ -9,7 +9,10 @@ mod release;
 mod resolve;
 mod show;
 
-pub(crate) use self::show::{Shown, json_of};
+pub(crate) use self::{
+    hints::with_key,
+    show::{Shown, json_of},
+};
 use super::Context;
 use crate::{args::KeyArg, exit::Exit, failure::Failure, output::Output, store::Sharing};
 use clap::{Args, Subcommand};

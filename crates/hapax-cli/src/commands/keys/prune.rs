@@ -24,6 +24,7 @@ impl Prune {
         loop {
             let step = hapax.backend().idempotency.prune(STEP).await?;
             pruned += step;
+            context.output.changed();
             if step < STEP {
                 break;
             }

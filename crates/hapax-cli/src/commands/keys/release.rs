@@ -36,6 +36,7 @@ impl Release {
                     .help("a result answers until its time is over, or until `hapax keys forget` removes it"),
             });
         }
+        context.output.changed();
         now.print(&context.output);
         if answer == Write::Fenced && now.state == "vacant" {
             found.hint(&context.output).await?;

@@ -10,8 +10,12 @@ use hapax::{
         Span, Token,
         idempotency::{JSON, Receipt, Resolution, Resolve as Request, Resolved},
     },
+    queue::raw::NO_RESULT,
 };
 use std::time::Duration;
+
+/// What the scopes of jobs begin with.
+const JOB: &str = "job:";
 
 /// Settle a key whose outcome is unknown
 ///
@@ -24,7 +28,9 @@ EXAMPLES:
   hapax keys list --state unknown
   hapax keys resolve nightly-report --as done
   hapax keys resolve nightly-report --as done --receipt '{\"exit_code\": 0, \"stdout\": \"42 rows\\n\"}'
-  hapax keys resolve nightly-report --as failed --version 1f3a5c7e9b2d4f60")]
+  hapax keys resolve nightly-report --as failed --version 1f3a5c7e9b2d4f60
+  hapax keys resolve a.png --scope job:thumbs:main --as done
+  hapax queue dead redrive thumbs a.png                       then the job ends as it was settled")]
 pub(crate) struct Resolve {
     #[command(flatten)]
     target: Target,
@@ -32,7 +38,8 @@ pub(crate) struct Resolve {
     #[arg(long = "as", value_name = "VERDICT")]
     verdict: Verdict,
     /// What later calls get. For the scope once: exit_code, stdout, stderr, each of which may be left out; without it a
-    /// replay exits 0 and prints nothing. For a scope of a program: the value that it would have kept, as JSON
+    /// replay exits 0 and prints nothing. For a scope of jobs, job:QUEUE:GROUP: the result of the job as JSON; without it the
+    /// job is done and has none. For a scope of a program: the value that it would have kept, as JSON
     #[arg(long, value_name = "JSON")]
     receipt: Option<String>,
     /// Only if the key still has this version, as `keys get` showed it
@@ -70,6 +77,7 @@ impl Resolve {
             let message = format!("the key is {}{version}: nothing was written", now.state);
             return Err(Failure::new(Exit::Invalid, "idempotency.changed", message));
         }
+        context.output.changed();
         found.look().await?.print(&context.output);
         Ok(Exit::Done)
     }
@@ -95,6 +103,8 @@ impl Resolve {
                 let message = format!("--as done does not go with the scope {}", crate::text::shown(scope));
                 return Err(Failure::usage(message).help("say `hapax mail resolve KEY --as done`"));
             }
+            // As a handler that answers nothing leaves it: a job that runs again under the key is done, without a result.
+            (scope, None) if scope.starts_with(JOB) => Receipt::new(NO_RESULT, Vec::new()),
             (_, Some(json)) => {
                 let value: serde_json::Value = serde_json::from_str(json)
                     .map_err(|error| Failure::input(format!("--receipt is no JSON: {error}")))?;

@@ -1,17 +1,23 @@
 //! `hapax mail`: mails that are sent once.
 
+mod enqueue;
 mod resolve;
 mod send;
+mod worker;
 
 use super::Context;
 use crate::{exit::Exit, failure::Failure};
 use clap::{Args, Subcommand};
 
-/// Send mails, each once
+/// The queue of mails.
+const QUEUE: &str = "mail";
+
+/// Send mails, each once: now, or over a queue
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:
   hapax mail send welcome.jsonl
+  hapax mail enqueue welcome.jsonl; hapax mail worker --until-empty
   hapax keys list --all-scopes --state unknown
   hapax mail resolve welcome:1 --as done --via file:outbox")]
 pub(crate) struct Mail {
@@ -22,6 +28,8 @@ pub(crate) struct Mail {
 #[derive(Debug, Subcommand)]
 enum MailCommand {
     Send(Box<send::Send>),
+    Enqueue(Box<enqueue::Enqueue>),
+    Worker(Box<worker::Worker>),
     Resolve(resolve::Resolve),
 }
 
@@ -29,6 +37,8 @@ impl Mail {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         match self.command {
             MailCommand::Send(send) => send.run(context).await,
+            MailCommand::Enqueue(enqueue) => enqueue.run(context).await,
+            MailCommand::Worker(worker) => worker.run(context).await,
             MailCommand::Resolve(resolve) => resolve.run(context).await,
         }
     }

@@ -52,6 +52,9 @@ pub(super) struct Resolve {
         help = "Keys of a rehearsal: the file:DIR or stub: that it was sent via"
     )]
     via: Option<String>,
+    /// Keys of a rehearsal: their scope, as `hapax keys list --all-scopes` shows it
+    #[arg(long, value_name = "SCOPE", conflicts_with = "via")]
+    scope: Option<String>,
     /// How long the receipt answers
     #[arg(long, value_name = "DUR", default_value = "24h", value_parser = duration::parse_positive)]
     ttl: Duration,
@@ -88,6 +91,11 @@ impl From<Given> for Receipt {
     }
 }
 
+/// Whether receipts of mails are kept there.
+fn is_of_mail(scope: &str) -> bool {
+    scope == DELIVERED || scope.starts_with("mail:") || scope.starts_with("mail-rehearsal:")
+}
+
 impl Resolve {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let receipt = self.receipt()?;
@@ -96,14 +104,19 @@ impl Resolve {
                 Failure::usage("--version is that of one key").help("give one key, or leave --version out")
             );
         }
-        let scope = match &self.via {
-            Some(url) => Target::parse(url)?.scope(),
-            None => DELIVERED.to_owned(),
+        let scope = match (&self.via, &self.scope) {
+            (Some(url), _) => Target::parse(url)?.scope(),
+            (None, Some(scope)) if !is_of_mail(scope) => {
+                let message = format!("--scope {}: that is no scope of mails", text::quoted(scope));
+                return Err(Failure::usage(message).help("say `hapax keys resolve KEY --scope SCOPE`"));
+            }
+            (None, Some(scope)) => scope.clone(),
+            (None, None) => DELIVERED.to_owned(),
         };
         let keys: Vec<Key> = self.keys.iter().map(|key| Key::from_shown(key)).collect::<Result<_, _>>()?;
         let hapax = store::open(&context.settings, Sharing::Needed).await?;
         let namespace = Namespace::new(&context.settings.namespace)?;
-        let scope = Scope::new(&scope)?;
+        let scope = Scope::from_shown(&scope)?;
         let mut first = None;
         for key in &keys {
             let name = Name::new(&namespace, &scope, key);
@@ -142,6 +155,7 @@ impl Resolve {
         let now = Shown::new(name, hapax.keeper().read(name).await?);
         match settled {
             Ok(()) => {
+                context.output.changed();
                 now.print(&context.output);
                 Ok(())
             }

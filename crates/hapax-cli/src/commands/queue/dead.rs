@@ -1,6 +1,10 @@
 //! `hapax queue dead`: jobs that ended badly.
 
-use super::{Found, OfGroup, OneJob, list, no_such_queue, show, unknown};
+mod export;
+mod from;
+
+use self::from::Lines;
+use super::{Found, OfGroup, OneJob, list, names, show, unknown, unsettled::Unsettled};
 use crate::{commands::Context, exit::Exit, failure::Failure, output::Output, text};
 use clap::{Args, Subcommand};
 use hapax::{
@@ -8,6 +12,7 @@ use hapax::{
     queue::{JobState, Uid},
 };
 use serde_json::json;
+use std::path::PathBuf;
 
 /// Look at dead letters, take them back into the queue, or drop them
 #[derive(Debug, Args)]
@@ -16,6 +21,7 @@ EXAMPLES:
   hapax queue dead list thumbs
   hapax queue dead show thumbs a.png
   hapax queue dead redrive thumbs --all
+  hapax queue dead export thumbs dead.jsonl
   hapax queue dead drop thumbs a.png")]
 pub(super) struct Dead {
     #[command(subcommand)]
@@ -26,6 +32,7 @@ pub(super) struct Dead {
 enum DeadCommand {
     List(ListDead),
     Show(ShowDead),
+    Export(export::Export),
     Redrive(Redrive),
     Drop(Drop),
 }
@@ -35,6 +42,7 @@ impl Dead {
         match self.command {
             DeadCommand::List(list) => list::print(&list.queue, &[JobState::Dead], &list.page, context).await,
             DeadCommand::Show(show) => show.run(context).await,
+            DeadCommand::Export(export) => export.run(context).await,
             DeadCommand::Redrive(redrive) => redrive.run(context).await,
             DeadCommand::Drop(drop) => drop.run(context).await,
         }
@@ -76,7 +84,17 @@ impl ShowDead {
         if dead.is_empty() {
             return Err(not_dead(&self.job.id));
         }
-        show::print(found.name(), &dead, &context.output);
+        let mut shown = Vec::with_capacity(dead.len());
+        for info in &dead {
+            shown.push(Unsettled::of(&found, info).await?);
+        }
+        show::print_dead(found.name(), &dead, &shown, &context.output);
+        let id = dead.first().map(|info| {
+            info.job_id.as_ref().map_or_else(|| info.uid.to_string(), |id| id.as_str().to_owned())
+        });
+        if let (Some(unsettled), Some(id)) = (shown.iter().flatten().next(), id) {
+            context.output.note(&unsettled.way_out(found.name(), &id));
+        }
         Ok(Exit::Done)
     }
 }
@@ -109,7 +127,7 @@ struct Which {
 
 impl Which {
     async fn open(&self, context: &Context) -> Result<(Found, Option<Group>, Vec<Uid>), Failure> {
-        let found = Found::look(&self.queue, context).await?.ok_or_else(|| no_such_queue(&self.queue))?;
+        let found = Found::look(&self.queue, context).await?.ok_or_else(|| names::no_store(&self.queue))?;
         let group = found.one_group(&self.group).await?;
         let uids = if self.all { all(&found, group.as_ref()).await? } else { self.named(&found).await? };
         Ok((found, group, uids))
@@ -154,19 +172,36 @@ async fn all(found: &Found, group: Option<&Group>) -> Result<Vec<Uid>, Failure> 
 /// Their counters start at zero. One whose job id another job has by now stays where it is, and so does one that has been
 /// redriven ten times already.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
 EXAMPLES:
   hapax queue dead redrive thumbs a.png b.png
   hapax queue dead redrive thumbs --all
   hapax queue dead redrive thumbs a.png --force     although it has died again ten times
+  hapax queue dead redrive thumbs --from dead.jsonl what `hapax queue dead export` wrote, with other payloads perhaps
 
 EXIT CODES:
   0   all of them are ready again
   1   some stay dead: stderr, or --json, says why
-  65  an id is not known, or not dead: nothing was changed")]
+  65  an id is not known, or not dead, or a line is invalid: nothing was changed",
+    override_usage = "hapax queue dead redrive [OPTIONS] <QUEUE> <ID>...\n       hapax queue dead redrive [OPTIONS] <QUEUE> --all\n       \
+hapax queue dead redrive [OPTIONS] <QUEUE> --from <FILE>"
+)]
 struct Redrive {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    queue: String,
+    /// Ids that hapax gave, or job ids
+    #[arg(value_name = "ID", required_unless_present_any = ["all", "from"], conflicts_with_all = ["all", "from"])]
+    ids: Vec<String>,
+    /// All that are there now
+    #[arg(long, conflicts_with = "from")]
+    all: bool,
+    /// Those of a file that `hapax queue dead export` wrote (`-` is standard input), with the payloads that they have there
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
     #[command(flatten)]
-    which: Which,
+    group: OfGroup,
     /// Also those that have been redriven ten times
     #[arg(long)]
     force: bool,
@@ -174,12 +209,23 @@ struct Redrive {
 
 impl Redrive {
     async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let (found, group, uids) = self.which.open(context).await?;
+        let Self { queue, ids, all, from, group, force } = self;
+        if let Some(path) = from {
+            let lines = Lines::check(&path)?;
+            let found = Found::look(&queue, context).await?.ok_or_else(|| names::no_store(&queue))?;
+            let group = group.name()?;
+            found.is_there(group.as_ref()).await?;
+            let (ready, stay) = lines.redrive(&found, group.as_ref(), force, context).await?;
+            return Ok(ended(ready, stay, context));
+        }
+        let (found, group, uids) = Which { queue, ids, all, group }.open(context).await?;
         let (mut ready, mut stay) = (0_u64, 0_u64);
         for uids in uids.chunks(MOST) {
             let (queue, group) = (found.raw.id().clone(), group.clone());
-            let req = Request { queue, group, uids: uids.to_vec(), force: self.force };
-            for (uid, answer) in uids.iter().zip(found.store.redrive(&req).await?) {
+            let req = Request { queue, group, uids: uids.to_vec(), force };
+            let answers = found.store.redrive(&req).await?;
+            context.output.changed();
+            for (uid, answer) in uids.iter().zip(answers) {
                 if answer == Redriven::Ready {
                     ready += 1;
                 } else {
@@ -188,9 +234,13 @@ impl Redrive {
                 tell(*uid, answer, &context.output);
             }
         }
-        context.output.note(&format!("redriven {ready}, still dead {stay}"));
-        Ok(if stay == 0 { Exit::Done } else { Exit::ItemFailed })
+        Ok(ended(ready, stay, context))
     }
+}
+
+fn ended(ready: u64, stay: u64, context: &Context) -> Exit {
+    context.output.note(&format!("redriven {ready}, still dead {stay}"));
+    if stay == 0 { Exit::Done } else { Exit::ItemFailed }
 }
 
 fn tell(uid: Uid, answer: Redriven, output: &Output) {
@@ -217,10 +267,13 @@ fn tell(uid: Uid, answer: Redriven, output: &Output) {
 
 /// Drop dead letters; their job ids are free at once
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
 EXAMPLES:
   hapax queue dead drop thumbs a.png
-  hapax queue dead drop thumbs --all")]
+  hapax queue dead drop thumbs --all",
+    override_usage = "hapax queue dead drop [OPTIONS] <QUEUE> <ID>...\n       hapax queue dead drop [OPTIONS] <QUEUE> --all"
+)]
 struct Drop {
     #[command(flatten)]
     which: Which,
@@ -233,6 +286,7 @@ impl Drop {
         for uids in uids.chunks(MOST) {
             dropped += found.store.drop_dead(found.raw.id(), group.as_ref(), uids).await?;
         }
+        context.output.changed();
         if context.output.json {
             context.output.object(&json!({ "dropped": dropped }));
         } else {

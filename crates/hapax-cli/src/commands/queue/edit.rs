@@ -39,6 +39,7 @@ impl Edit {
         if !found.store.edit(&req).await? {
             return Err(not_dead(&self.job.id));
         }
+        context.output.changed();
         let infos = found.store.find(found.raw.id(), &job).await?;
         show::print(found.name(), &of_group(infos, group.as_ref()), &context.output);
         Ok(Exit::Done)

@@ -82,6 +82,7 @@ impl Limits {
             set(&mut limits.rate, self.rate);
             set(&mut limits.max_len, self.max_len);
             found.store.set_limits(found.raw.id(), &limits).await?;
+            context.output.changed();
         }
         self.print(&limits, context);
         Ok(Exit::Done)

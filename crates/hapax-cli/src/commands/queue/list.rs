@@ -1,12 +1,13 @@
 //! `hapax queue list`.
 
 use super::{
-    Found, OfGroup,
+    Found, OfGroup, names,
     show::{COLUMNS, Shown},
 };
 use crate::{commands::Context, exit::Exit, failure::Failure, text};
 use clap::{Args, ValueEnum};
 use hapax::{
+    StoreError, StoreErrorKind,
     core::queue::{ListJobs as Request, MOST},
     queue::JobState,
 };
@@ -67,6 +68,17 @@ impl ListJobs {
     }
 }
 
+/// A store that cannot read the mark of a page says so.
+fn of_mark(error: StoreError, req: &Request) -> Failure {
+    match &req.after {
+        Some(mark) if error.kind() == StoreErrorKind::Unsupported => {
+            Failure::usage(format!("--after {}: that is no page of this list", text::quoted(mark)))
+                .help("take it from the note under the page before, with the same --state")
+        }
+        _ => error.into(),
+    }
+}
+
 /// Lists jobs in some states, one state after the other.
 pub(super) async fn print(
     queue: &str,
@@ -75,7 +87,8 @@ pub(super) async fn print(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let (output, group) = (&context.output, page.group.name()?);
-    let Some(found) = Found::look(queue, context).await? else { return Ok(Exit::Done) };
+    let found = Found::look(queue, context).await?.ok_or_else(|| names::no_store(queue))?;
+    found.is_there(group.as_ref()).await?;
     let mut left = usize::try_from(page.limit).unwrap_or(usize::MAX);
     let (mut rows, mut next) = (Vec::new(), None);
     for &state in states {
@@ -83,7 +96,7 @@ pub(super) async fn print(
         while left > 0 && !output.is_closed() {
             let (queue, group, after) = (found.raw.id().clone(), group.clone(), next.take());
             let req = Request { queue, group, state, after, limit: left.min(MOST) };
-            let page = found.store.list(&req).await?;
+            let page = found.store.list(&req).await.map_err(|error| of_mark(error, &req))?;
             left = left.saturating_sub(page.jobs.len());
             for info in &page.jobs {
                 let shown = Shown::new(found.name(), info, false);

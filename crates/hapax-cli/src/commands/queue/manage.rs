@@ -1,6 +1,6 @@
 //! Commands on whole queues and groups, and `cancel`.
 
-use super::{Found, OfGroup, OneJob, group, no_such_queue};
+use super::{Found, OfGroup, OneJob, group, names};
 use crate::{commands::Context, exit::Exit, failure::Failure, text};
 use clap::Args;
 use hapax::core::queue::Subscribed;
@@ -25,6 +25,7 @@ impl Cancel {
         let found = Found::of_job(&self.job, context).await?;
         let (job, _) = found.find(&self.job.id).await?;
         let cancelled = found.store.cancel(found.raw.id(), &job).await?;
+        context.output.changed();
         if let (0, 0, over) = (cancelled.removed, cancelled.told, cancelled.over) {
             let state = over.map_or("gone", |state| state.as_str());
             let message = format!("{} is {state}: nothing was cancelled", text::shown(&self.job.id));
@@ -81,9 +82,10 @@ impl Resume {
 }
 
 async fn pause(name: &str, group: &OfGroup, paused: bool, context: &Context) -> Result<Exit, Failure> {
-    let found = Found::look(name, context).await?.ok_or_else(|| no_such_queue(name))?;
+    let found = Found::look(name, context).await?.ok_or_else(|| names::no_store(name))?;
     let group = found.one_group(group).await?;
     let groups = found.store.pause(found.raw.id(), group.as_ref(), paused).await?;
+    context.output.changed();
     if context.output.json {
         context.output.object(&json!({ "queue": name, "paused": paused, "groups": groups }));
     } else {
@@ -119,6 +121,7 @@ impl Subscribe {
             Subscribed::First => ("first", "subscribed: the first group of the queue, with all its jobs"),
             Subscribed::Another => ("another", "subscribed: it gets what is added from now on"),
         };
+        context.output.changed();
         if context.output.json {
             context.output.object(&json!({ "queue": self.queue, "group": self.group, "was": word }));
         } else {
@@ -149,11 +152,10 @@ pub(super) struct Unsubscribe {
 impl Unsubscribe {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let group = group(&self.group)?;
-        let found = Found::look(&self.queue, context).await?.ok_or_else(|| no_such_queue(&self.queue))?;
-        let Some(dropped) = found.store.unsubscribe(found.raw.id(), &group).await? else {
-            return Err(Failure::input(format!("the queue has no group {}", text::shown(&self.group))));
-        };
-        removed(dropped, context);
+        let found = Found::look(&self.queue, context).await?.ok_or_else(|| names::no_store(&self.queue))?;
+        found.is_there(Some(&group)).await?;
+        // Gone meanwhile: that is what was wanted.
+        removed(found.store.unsubscribe(found.raw.id(), &group).await?.unwrap_or_default(), context);
         Ok(Exit::Done)
     }
 }
@@ -176,17 +178,15 @@ pub(super) struct Purge {
 
 impl Purge {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let found = Found::look(&self.queue, context).await?.ok_or_else(|| no_such_queue(&self.queue))?;
-        let id = found.raw.id();
-        if found.store.stats(&id.namespace, Some(&id.name)).await?.is_empty() {
-            return Err(no_such_queue(&self.queue));
-        }
-        removed(found.store.purge(id).await?, context);
+        let found = Found::look(&self.queue, context).await?.ok_or_else(|| names::no_store(&self.queue))?;
+        found.is_there(None).await?;
+        removed(found.store.purge(found.raw.id()).await?, context);
         Ok(Exit::Done)
     }
 }
 
 fn removed(jobs: u64, context: &Context) {
+    context.output.changed();
     if context.output.json {
         context.output.object(&json!({ "removed": jobs }));
     } else {

@@ -4,21 +4,26 @@
 //! |---|---|
 //! | `add` | adds jobs |
 //! | `work` | runs a command for each job |
+//! | `drive` | how a worker is started, stopped, and spoken of |
 //! | `stats`, `list`, `show` | look |
-//! | `dead`, `edit` | dead letters |
+//! | `dead`, `edit`, `unsettled` | dead letters |
 //! | `wait` | waits for the end of a job |
 //! | `time` | gives a waiting job another time |
+//! | `names` | names that nothing has |
 //! | `limits`, `manage` | queues, groups, and what is taken out of them |
 
-mod add;
+pub(super) mod add;
 mod dead;
+pub(super) mod drive;
 mod edit;
 mod limits;
 mod list;
 mod manage;
+mod names;
 mod show;
 mod stats;
 mod time;
+mod unsettled;
 mod wait;
 #[cfg(unix)]
 mod work;
@@ -133,25 +138,25 @@ fn group(name: &str) -> Result<Group, Failure> {
     Group::new(name).map_err(|error| Failure::new(Exit::Invalid, "queue.invalid", error.to_string()))
 }
 
+/// Whether a queue may be called so.
+pub(super) fn name(name: &str) -> Result<(), Failure> {
+    queue(name).map(drop)
+}
+
 fn queue(name: &str) -> Result<QueueName, Failure> {
     QueueName::new(name).map_err(|error| Failure::new(Exit::Invalid, "queue.invalid", error.to_string()))
 }
 
-fn no_such_queue(name: &str) -> Failure {
-    Failure::input(format!("there is no queue {}", text::shown(name)))
-        .help("a queue begins with its first job, or with `hapax queue subscribe QUEUE GROUP`")
-}
-
 /// A queue in its store.
-struct Found {
-    hapax: Hapax,
-    raw: RawQueue,
-    store: Arc<dyn QueueStore>,
+pub(super) struct Found {
+    pub(super) hapax: Hapax,
+    pub(super) raw: RawQueue,
+    pub(super) store: Arc<dyn QueueStore>,
 }
 
 impl Found {
     /// Makes the store where it is missing.
-    async fn open(name: &str, context: &Context) -> Result<Self, Failure> {
+    pub(super) async fn open(name: &str, context: &Context) -> Result<Self, Failure> {
         queue(name)?;
         let hapax = store::open(&context.settings, Sharing::Needed).await?;
         let raw = hapax.queue().raw(name)?;
@@ -175,7 +180,7 @@ impl Found {
         found.ok_or_else(|| unknown(&job.queue, &job.id))
     }
 
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.raw.id().name.as_str()
     }
 
@@ -195,25 +200,15 @@ impl Found {
     /// The group that is to be written to: with several, one has to be named.
     async fn one_group(&self, wanted: &OfGroup) -> Result<Option<Group>, Failure> {
         let id = self.raw.id();
-        let groups = self.store.stats(&id.namespace, Some(&id.name)).await?;
-        if groups.is_empty() {
-            return Err(no_such_queue(self.name()));
-        }
         let wanted = wanted.name()?;
-        let named = || groups.iter().filter_map(|stats| stats.group.as_ref());
-        let names = || named().map(|group| text::quoted(group.as_str())).collect::<Vec<_>>().join(", ");
-        match &wanted {
-            Some(group) if named().any(|known| known == group) => Ok(wanted),
-            Some(group) => {
-                let message = format!("the queue has no group {}", text::shown(group.as_str()));
-                Err(Failure::input(message).help(format!("its groups: {}", names())))
-            }
-            None if groups.len() > 1 => {
-                Err(Failure::usage(format!("the queue has {} groups: say which with --group", groups.len()))
-                    .help(format!("its groups: {}", names())))
-            }
-            None => Ok(None),
+        let groups = names::figures(&*self.store, &id.namespace, Some(&id.name), wanted.as_ref()).await?;
+        if wanted.is_none() && groups.len() > 1 {
+            let named = groups.iter().filter_map(|stats| stats.group.as_ref());
+            let names: Vec<_> = named.map(|group| text::quoted(group.as_str())).collect();
+            let message = format!("the queue has {} groups: say which with --group", groups.len());
+            return Err(Failure::usage(message).help(format!("its groups: {}", names.join(", "))));
         }
+        Ok(wanted)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `hapax queue show`, and how a job is shown.
 
-use super::{Found, OneJob};
+use super::{Found, OneJob, unsettled::Unsettled};
 use crate::{
     commands::{Context, keys::json_of},
     exit::Exit,
@@ -20,7 +20,8 @@ use serde_json::Value;
 /// Show what is known of a job
 ///
 /// One answer for each group that has it. A job that is over is remembered for a time: with a job id as long as that stands for
-/// it (--dedupe-for), with --keep-result as long as its result is kept, otherwise for some minutes.
+/// it (--dedupe-for), with --keep-result as long as its result is kept, otherwise for some minutes. Of one that is done or
+/// cancelled neither its payload nor how often it failed is kept.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:
@@ -42,8 +43,16 @@ impl Show {
 
 /// Each of them, with its payload.
 pub(super) fn print(queue: &str, infos: &[JobInfo], output: &Output) {
+    print_dead(queue, infos, &[], output);
+}
+
+/// The same, with the keys that are to be settled.
+pub(super) fn print_dead(queue: &str, infos: &[JobInfo], keys: &[Option<Unsettled>], output: &Output) {
     for (n, info) in infos.iter().enumerate() {
-        let shown = Shown::new(queue, info, true);
+        let mut shown = Shown::new(queue, info, true);
+        if let Some(Some(key)) = keys.get(n) {
+            (shown.key, shown.scope) = (Some(key.key.clone()), Some(key.scope.clone()));
+        }
         if output.json {
             output.object(&shown);
         } else {
@@ -64,18 +73,24 @@ pub(super) struct Shown {
     group: Option<String>,
     state: &'static str,
     priority: u8,
-    attempts: u32,
+    /// Of a job that is over and no dead letter, the counts are not kept.
+    attempts: Option<u32>,
     max_attempts: u32,
-    losses: u32,
-    snoozes: u32,
-    given_back: u32,
-    redriven: u32,
+    losses: Option<u32>,
+    snoozes: Option<u32>,
+    given_back: Option<u32>,
+    redriven: Option<u32>,
     added_at: Option<String>,
     /// When it may start, when its lease ends, or when it ended.
     at: Option<String>,
     consumer: Option<String>,
     reason: Option<&'static str>,
     error: Option<String>,
+    /// Of a dead letter whose effect may have happened: to be settled before it is redriven.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
     payload_bytes: usize,
     /// Of these three, one at most.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,6 +109,8 @@ impl Shown {
         let other = bytes.filter(|_| json.is_none());
         let as_text = other.and_then(|bytes| str::from_utf8(bytes).ok()).map(str::to_owned);
         let as_base64 = other.filter(|_| as_text.is_none()).map(|bytes| BASE64_STANDARD.encode(bytes));
+        let counts = !matches!(info.state, JobState::Done | JobState::Cancelled);
+        let counts = counts.then_some(info.counts);
         Self {
             queue: queue.to_owned(),
             id: info.uid.to_string(),
@@ -101,17 +118,19 @@ impl Shown {
             group: info.group.as_ref().map(|group| group.as_str().to_owned()),
             state: info.state.as_str(),
             priority: info.priority.number(),
-            attempts: info.counts.attempts,
+            attempts: counts.map(|counts| counts.attempts),
             max_attempts: Settings::read(&info.settings).max_attempts,
-            losses: info.counts.losses,
-            snoozes: info.counts.snoozes,
-            given_back: info.counts.given_back,
-            redriven: info.counts.redriven,
+            losses: counts.map(|counts| counts.losses),
+            snoozes: counts.map(|counts| counts.snoozes),
+            given_back: counts.map(|counts| counts.given_back),
+            redriven: counts.map(|counts| counts.redriven),
             added_at: text::time(info.added_at),
             at: text::time(info.at),
             consumer: info.consumer.as_ref().map(|consumer| consumer.as_str().to_owned()),
             reason: info.reason.map(DeadReason::as_str),
             error: info.error.clone(),
+            key: None,
+            scope: None,
             payload_bytes: info.payload.len(),
             payload: json,
             payload_text: as_text,
@@ -127,9 +146,9 @@ impl Shown {
             JobState::Ready => "ready since",
             _ => "ended",
         };
-        let counted = |n: u32, what: &str| (n > 0).then(|| format!(", {what} {n}"));
+        let counted = |n: Option<u32>, what: &str| n.filter(|n| *n > 0).map(|n| format!(", {what} {n}"));
         let counts = [
-            Some(format!("{} of {} failed", self.attempts, self.max_attempts)),
+            self.attempts.map(|failed| format!("{failed} of {} failed", self.max_attempts)),
             counted(self.losses, "lost"),
             counted(self.snoozes, "put off"),
             counted(self.given_back, "given back"),
@@ -144,7 +163,9 @@ impl Shown {
             ("state", Some(self.state.to_owned())),
             ("reason", self.reason.map(str::to_owned)),
             ("error", self.error.clone()),
-            ("attempts", Some(counts.into_iter().flatten().collect())),
+            ("key", self.key.clone()),
+            ("scope", self.scope.clone()),
+            ("attempts", self.attempts.map(|_| counts.into_iter().flatten().collect())),
             ("priority", Some(self.priority.to_string())),
             ("added", self.added_at.clone()),
             (at, self.at.clone()),
@@ -174,7 +195,7 @@ impl Shown {
             or_dash(self.job_id),
             or_dash(self.group),
             self.state.to_owned(),
-            format!("{}/{}", self.attempts, self.max_attempts),
+            self.attempts.map_or_else(|| "-".to_owned(), |failed| format!("{failed}/{}", self.max_attempts)),
             or_dash(self.at),
             or_dash(about),
         ]

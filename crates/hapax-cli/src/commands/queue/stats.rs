@@ -1,6 +1,6 @@
 //! `hapax queue stats`.
 
-use super::{OfGroup, queue};
+use super::{OfGroup, names, queue};
 use crate::{
     commands::Context,
     duration,
@@ -41,11 +41,11 @@ impl Stats {
         let namespace = Namespace::new(&context.settings.namespace)?;
         if let Some(note) = store::missing(&context.settings)? {
             output.note(&note);
-            return Ok(Exit::Done);
+            return self.queue.as_deref().map_or(Ok(Exit::Done), |name| Err(names::no_store(name)));
         }
         let hapax = store::open(&context.settings, Sharing::Needed).await?;
-        let mut stats = hapax.queue().store()?.stats(&namespace, name.as_ref()).await?;
-        stats.retain(|stats| group.is_none() || stats.group == group);
+        let queues = hapax.queue();
+        let stats = names::figures(&**queues.store()?, &namespace, name.as_ref(), group.as_ref()).await?;
         if output.json {
             for stats in &stats {
                 output.object(&object(stats));

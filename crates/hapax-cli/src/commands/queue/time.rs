@@ -72,6 +72,7 @@ async fn reschedule(job: &OneJob, due: Due, context: &Context) -> Result<Exit, F
         let dead = infos.iter().any(|info| info.state == JobState::Dead);
         return Err(if dead { failure.help("`hapax queue dead redrive` takes it back") } else { failure });
     }
+    context.output.changed();
     let infos = found.store.find(found.raw.id(), &named).await?;
     show::print(found.name(), &infos, &context.output);
     Ok(Exit::Done)

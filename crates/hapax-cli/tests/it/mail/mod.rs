@@ -6,6 +6,7 @@ mod keys;
 mod kills;
 mod others;
 mod outages;
+mod queued;
 mod report;
 mod send;
 mod table;

@@ -5,12 +5,16 @@
 //! | `adding` | jobs are added, and what is wrong is refused |
 //! | `working` | commands run for jobs, and end in all ways |
 //! | `managing` | jobs and queues are looked at and changed |
+//! | `letters` | dead letters leave as lines, and come back |
+//! | `mistakes` | what a newcomer runs into |
 //! | `faults` | workers are killed, frozen, and told to stop |
 
 mod adding;
 #[cfg(target_os = "linux")]
 mod faults;
+mod letters;
 mod managing;
+mod mistakes;
 mod working;
 
 use crate::sandbox::{Ran, Sandbox};

@@ -10,7 +10,10 @@ use crate::{
     requests::ms,
     shown::Shown,
 };
-use hapax_core::queue::{Cancelled, DeadReason, Due, JobState, ListJobs, NewJob, Wait};
+use hapax_core::{
+    StoreErrorKind,
+    queue::{Cancelled, DeadReason, Due, JobState, ListJobs, NewJob, Wait},
+};
 use std::time::Duration;
 
 list!("manage":
@@ -25,6 +28,7 @@ list!("manage":
     a_purged_queue_is_empty,
     figures_are_right,
     jobs_are_listed_in_the_order_of_their_start,
+    a_mark_that_no_page_gave_is_refused,
     running_jobs_tell_who_has_them,
     a_queue_that_is_not_there_is_empty,
     waiting_ends_with_a_new_job,
@@ -173,6 +177,21 @@ async fn jobs_are_listed_in_the_order_of_their_start(desk: Desk) -> Verdict {
         }
     }
     same("the ready jobs", &found.join(" "), &"0 1 2 3 4 5 6".into())
+}
+
+async fn a_mark_that_no_page_gave_is_refused(desk: Desk) -> Verdict {
+    // Whether or not the queue is there: who asks so has made a mistake.
+    for round in 0..2 {
+        for state in JobState::LISTED {
+            let req = ListJobs { after: Some("no mark".into()), ..page(state) };
+            match desk.b.list(&req).await {
+                Ok(_) => return Err(failed(format!("round {round}: a page of {} jobs", state.as_str()))),
+                Err(error) => same("the kind", &error.kind(), &StoreErrorKind::Unsupported)?,
+            }
+        }
+        desk.adds(&[job("x")]).await?;
+    }
+    Ok(())
 }
 
 async fn running_jobs_tell_who_has_them(desk: Desk) -> Verdict {

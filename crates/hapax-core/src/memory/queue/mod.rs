@@ -166,14 +166,14 @@ impl QueueStore for MemoryQueues {
     }
 
     async fn list(&self, req: &ListJobs) -> StoreResult<JobPage> {
+        // A page goes on behind the last job of the one before. Where that is gone, it goes on at its place.
+        let from = req.mark("memory", |text| text.parse::<usize>().ok())?.unwrap_or_default();
         Ok(self.on(&req.queue, |book, now| {
             let meant = book.meant(req.group.as_ref());
             let all = meant
                 .iter()
                 .filter_map(|at| book.subs.get(*at))
                 .flat_map(|sub| sub.listed(req.state).into_iter().filter_map(move |uid| sub.info(&uid, now)));
-            // A page goes on behind the last job of the one before. Where that is gone, it goes on at its place.
-            let from = req.after.as_deref().and_then(|text| text.parse::<usize>().ok()).unwrap_or_default();
             let mut jobs: Vec<JobInfo> = all.skip(from).take(req.limit.saturating_add(1)).collect();
             let more = jobs.len() > req.limit;
             jobs.truncate(req.limit);

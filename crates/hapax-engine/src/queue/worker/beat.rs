@@ -58,7 +58,9 @@ async fn beat(core: &Arc<Core>, pulse: &mut Pulse) {
         lease: core.lease,
         since: pulse.since,
     };
-    match call::one(core.call_limit(), "renew jobs", core.store.beat(&req)).await {
+    let answer = call::one(core.call_limit(), "renew jobs", core.store.beat(&req)).await;
+    core.figures.answered("beat", &answer);
+    match answer {
         Ok(beaten) => {
             core.held.renew(&req.held, asked.after(core.lease.get()));
             let listed = |uids: &[Uid]| {

@@ -9,6 +9,7 @@ use crate::{
     Idempotency,
     queue::{
         QueueError, RawQueue,
+        figures::Figures,
         idempotent::{OnError, Once},
         raw::Handler,
     },
@@ -181,11 +182,15 @@ impl WorkerBuilder {
         let group = options.group.as_deref().map_or_else(|| Ok(Group::main()), Group::new);
         let group = group.map_err(|error| invalid(&error))?;
         let label = options.consumer.clone().unwrap_or_else(|| std::process::id().to_string());
+        // One that a person gives has the bounds of other names; what is added at the start may cut it.
+        Consumer::new(&label).map_err(|error| invalid(&error))?;
         let consumer = Consumer::start(&label).map_err(QueueError::store_failed)?;
         let store = Arc::clone(queue.queue.store()?);
         let found = queue.call("subscribe", store.subscribe(&queue.id, &group)).await?;
         tracing::info!(queue = %queue.id.name, %group, %consumer, ?found, "a worker starts");
-        let joint = self.once.as_ref().is_some_and(|once| store.joins(once.keeper.store()));
+        let keys = self.once.as_ref().map(|once| &once.keeper).or_else(|| self.handler.keys());
+        let joint = keys.is_some_and(|keys| store.joins(keys.store()));
+        let figures = Figures::of(&queue.id.name);
         let core = Arc::new(Core {
             store,
             clock: Arc::clone(queue.queue.clock()),
@@ -199,6 +204,7 @@ impl WorkerBuilder {
             joint,
             options,
             held: Arc::default(),
+            figures,
             stop: CancellationToken::new(),
         });
         queue.queue.runner().spawn(beat::keep(Arc::downgrade(&core)));

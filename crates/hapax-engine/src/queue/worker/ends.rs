@@ -1,8 +1,8 @@
 //! What an outcome means for its job.
 
 use crate::queue::{
-    idempotent::{Ending, Judged},
-    raw::{Halt, Outcome, RawJob},
+    idempotent::Ending,
+    raw::{Halt, Outcome, RawJob, Settled},
 };
 use hapax_core::{
     Span,
@@ -73,7 +73,7 @@ impl Facts {
         Self { job, max_snooze, snoozed }
     }
 
-    pub(super) fn judge(&self, judged: Judged) -> Ended {
+    pub(super) fn judge(&self, judged: Settled) -> Ended {
         let (end, came) = self.end(judged.outcome);
         let (uid, delivery) = (self.job.taken.uid, self.job.taken.delivery);
         let finish = Finish { uid, delivery, end, key: None };

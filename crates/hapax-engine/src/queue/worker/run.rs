@@ -14,7 +14,8 @@ use crate::{
     protocol::call,
     queue::{
         Settings,
-        idempotent::{Judged, Once},
+        figures::Figures,
+        idempotent::Once,
         raw::{Halt, Handler, RawJob},
     },
 };
@@ -22,7 +23,7 @@ use futures_util::future::{BoxFuture, FutureExt, OptionFuture, join_all};
 use hapax_core::{
     Applied, BootTime, Clock, Span, StoreError, StoreResult, Timestamp,
     idempotency::Write,
-    queue::{Consumer, GiveBack, Group, MOST, QueueId, QueueStore, Step, Stepped, Taken, Wait},
+    queue::{Consumer, End, GiveBack, Group, MOST, QueueId, QueueStore, Step, Stepped, Taken, Wait},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
@@ -59,6 +60,7 @@ pub(super) struct Core {
     pub(super) joint: bool,
     pub(super) options: Options,
     pub(super) held: Arc<Held>,
+    pub(super) figures: Figures,
     pub(super) stop: CancellationToken,
 }
 
@@ -154,6 +156,7 @@ impl Run<'_> {
                 Some(woken) = &mut wait, if waiting => {
                     (waiting, wait) = (false, None.into());
                     self.idle = false;
+                    self.core.figures.answered("wait", &woken);
                     if let Err(error) = woken {
                         self.failed(&error);
                     }
@@ -244,6 +247,7 @@ impl Run<'_> {
 
     async fn answered(&mut self, answered: Answered) {
         let Answered { mut ended, answer, asked } = answered;
+        self.core.figures.answered("step", &answer);
         let stepped = match answer {
             Ok(stepped) => stepped,
             Err(error) => {
@@ -268,6 +272,7 @@ impl Run<'_> {
             }
         }
         self.shown.send_replace((self.ran, false));
+        self.core.figures.taken(stepped.jobs.len());
         self.next_due = stepped.next_due.map(|due| (due, stepped.now));
         self.idle = stepped.jobs.len() < self.room();
         self.left = self.left.saturating_sub(stepped.jobs.len());
@@ -296,10 +301,13 @@ impl Run<'_> {
         self.handlers.spawn(async move {
             let facts = Facts::new(job.clone(), core.options.max_snooze, now);
             let (uid, delivery) = (job.taken.uid, job.taken.delivery);
+            let (running, begun) = (core.figures.running(), Instant::now());
             let judged = match &core.once {
                 Some(once) => once.run(&core.handler, job, limit).await,
-                None => Judged::plain(run_handler(&core.handler, job, limit).await),
+                None => run_handler(&core.handler, job, limit).await,
             };
+            core.figures.took(begun.elapsed());
+            drop(running);
             core.held.over(&uid, delivery);
             facts.judge(judged)
         });
@@ -307,8 +315,7 @@ impl Run<'_> {
 
     fn count(&mut self, ended: &Ended, job: Write) {
         if job == Write::Fenced && !ended.sent {
-            metrics::counter!("hapax_jobs_lost_total", "queue" => self.core.queue.name.to_string())
-                .increment(1);
+            self.core.figures.lost();
             tracing::warn!(
                 code = "queue.lease_lost",
                 "job {} ended here and is another worker's by now",
@@ -317,8 +324,11 @@ impl Run<'_> {
             self.ran.lost += 1;
             return;
         }
-        metrics::counter!("hapax_jobs_ended_total", "queue" => self.core.queue.name.to_string(), "end" => ended.came.as_str())
-            .increment(1);
+        let dead = match &ended.finish.end {
+            End::Dead { reason, .. } => Some(*reason),
+            _ => None,
+        };
+        self.core.figures.ended(ended.came.as_str(), dead);
         self.ran.replayed += u64::from(ended.replayed && ended.came == Came::Done);
         match ended.came {
             Came::Retried | Came::Snoozed | Came::Dead if ended.halted == Some(Halt::Cancelled) => {
@@ -399,8 +409,11 @@ impl Run<'_> {
         let core = &self.core;
         let (queue, group, consumer) = (core.queue.clone(), core.group.clone(), core.consumer.clone());
         let req = GiveBack { queue, group, consumer, jobs, leave };
+        core.figures.given_back(req.jobs.len());
         let step = core.store.give_back(&req);
-        if let Err(error) = call::one(core.call_limit(), "give jobs back", step).await {
+        let answer = call::one(core.call_limit(), "give jobs back", step).await;
+        core.figures.answered("give_back", &answer);
+        if let Err(error) = answer {
             tracing::warn!(%error, code = "queue.store_failed", "jobs could not be given back: their lease ends by itself");
         }
     }

@@ -3,6 +3,7 @@
 mod adding;
 mod ends;
 mod faulty;
+mod figures;
 mod idempotent;
 mod life;
 

@@ -1,6 +1,6 @@
 //! The command line of `hapax mail send`.
 
-use super::{input::Format, rate::Rate};
+use super::{pass::Files, rate::Rate};
 use crate::duration;
 use clap::Args;
 use std::{path::PathBuf, time::Duration};
@@ -38,9 +38,8 @@ A --key-template is plain text and has one brace, {column}: nothing is computed 
 Exit codes: 0 all sent, now or before; 1 some failed; 65 not valid, nothing sent; 75 some are in flight elsewhere, or
 not in the report of --only-failed; 76 some may have been sent; 130, 143 stopped.")]
 pub(crate) struct Send {
-    /// JSON Lines (- for standard input), .eml, or .csv together with --template
-    #[arg(required = true, value_name = "FILE")]
-    pub(super) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: Files,
     #[arg(
         long,
         value_name = "URL",
@@ -48,22 +47,6 @@ pub(crate) struct Send {
         help = "Where mails go: file:DIR writes one .eml a message, stub: accepts and forgets"
     )]
     pub(super) via: Vec<String>,
-    /// Makes a message of each row of a CSV file
-    #[arg(long, value_name = "FILE")]
-    pub(super) template: Option<PathBuf>,
-    /// What stands between the columns of a CSV file [default: a comma, a tab for .tsv]
-    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
-    pub(super) delimiter: Option<u8>,
-    /// How FILEs are read, where their names do not say so
-    #[arg(long, value_name = "FORMAT")]
-    pub(super) format: Option<Format>,
-    #[arg(
-        long,
-        value_name = "TEXT",
-        help = "The key of messages that have none: text with {to}, {from}, {subject}, {line}, {file}, {message_id}, \
-                {metadata.NAME}, or the name of a column"
-    )]
-    pub(super) key_template: Option<String>,
     /// Sends what is valid, and counts the rest as failed
     #[arg(long)]
     pub(super) skip_invalid: bool,
@@ -100,30 +83,4 @@ pub(crate) struct Send {
     /// Keeps permanent refusals too, so that a later run answers with them instead of trying again
     #[arg(long)]
     pub(super) keep_rejected: bool,
-}
-
-fn parse_delimiter(text: &str) -> Result<u8, String> {
-    match text {
-        "\\t" | "tab" => Ok(b'\t'),
-        _ => match text.as_bytes() {
-            [byte] if byte.is_ascii_graphic() && *byte != b'"' || matches!(text, "\t" | " ") => {
-                Ok(*text.as_bytes().first().unwrap_or(&b','))
-            }
-            _ => Err("one ASCII character, or tab".to_owned()),
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn delimiters_are_one_character() {
-        assert_eq!(parse_delimiter(";"), Ok(b';'));
-        assert_eq!(parse_delimiter("tab"), Ok(b'\t'));
-        for text in ["", ",,", "\"", "ä", "\n"] {
-            assert!(parse_delimiter(text).is_err(), "{text:?}");
-        }
-    }
 }

@@ -5,12 +5,18 @@ use super::{
     input::{
         At, Batch, Draft, Drafter, Known, Mark, Marking, Marks, Problem, Problems, Source, in_batches, place,
     },
+    pass::Purpose,
     selection::{Last, Selection},
     twins::{Hashes, Twins},
 };
 use crate::failure::Failure;
-use hapax::{Key, mail::Stamp};
+use hapax::{
+    Key,
+    mail::{Stamp, jobs::QueuedMail},
+    queue::raw::MAX_PAYLOAD,
+};
 use std::{
+    fmt::Write as _,
     hash::RandomState,
     io,
     ops::ControlFlow,
@@ -22,45 +28,65 @@ use std::{
 
 /// What the entries are checked by.
 #[derive(Debug)]
-pub(super) struct Checker {
+pub(in super::super) struct Checker {
     pub(super) sources: Vec<Source>,
     pub(super) drafter: Drafter,
     pub(super) selection: Option<Selection>,
-    /// The transport, which sends at once and at no other time.
-    pub(super) transport: &'static str,
+    pub(super) purpose: Purpose,
 }
 
 /// What was found.
 #[derive(Debug)]
-pub(super) struct Checked {
-    pub(super) checker: Arc<Checker>,
+pub(in super::super) struct Checked {
+    pub(in super::super) checker: Arc<Checker>,
     /// Of each source.
     entries: Vec<u64>,
     marks: Marks,
-    pub(super) valid: u64,
-    pub(super) invalid: u64,
+    pub(in super::super) valid: u64,
+    pub(in super::super) invalid: u64,
     /// The report says that they need no other try.
     pub(super) left_out: u64,
     /// The report says nothing of them.
     pub(super) unreported: u64,
     /// Valid, and without a key.
-    pub(super) keyless: u64,
+    pub(in super::super) keyless: u64,
     /// Equal to an earlier message, under another key.
-    pub(super) twins: u64,
+    pub(in super::super) twins: u64,
 }
 
 /// An entry that is not valid.
 #[derive(Debug)]
-pub(super) struct Bad {
-    pub(super) index: u64,
-    pub(super) place: String,
-    pub(super) problems: Problems,
+pub(in super::super) struct Bad {
+    pub(in super::super) index: u64,
+    pub(in super::super) place: String,
+    pub(in super::super) problems: Problems,
+}
+
+impl Bad {
+    /// Each fault on a line of its own, as compilers do it, so that editors find the place.
+    pub(in super::super) fn lines(&self) -> String {
+        self.problems.0.iter().fold(String::new(), |mut lines, problem| {
+            let _ = writeln!(lines, "{}: {problem}", self.place);
+            lines
+        })
+    }
 }
 
 impl Checked {
     /// How many are dealt with: valid ones, and those that are reported as invalid.
-    pub(super) fn all(&self) -> u64 {
+    pub(in super::super) fn all(&self) -> u64 {
         self.valid + self.invalid
+    }
+
+    /// Why nothing is done where some are not valid.
+    pub(in super::super) fn refused(&self, done: &str, to_do: &str) -> Failure {
+        let (invalid, all) = (self.invalid, self.all());
+        let message = match (invalid, all) {
+            (1, 1) => format!("the message is not valid: nothing was {done}"),
+            (1, _) => format!("1 of {all} messages is not valid: nothing was {done}"),
+            _ => format!("{invalid} of {all} messages are not valid: nothing was {done}"),
+        };
+        Failure::input(message).help(format!("mend them, or {to_do} the others with --skip-invalid"))
     }
 
     /// What the second pass goes by.
@@ -179,7 +205,7 @@ impl Checker {
             found.push(if let Some(unreported) = left_out {
                 Looked { unreported, ..looked }
             } else {
-                match drafted.and_then(|draft| self.inspect(&draft, source)) {
+                match drafted.and_then(|draft| self.fitting(draft, source)) {
                     Ok(stamp) => Looked { mark: Mark::Send(stamp), keyless: key.is_none(), ..looked },
                     Err(problems) => {
                         let bad = Some(Box::new(Bad { index, place: place(source, at.line), problems }));
@@ -196,12 +222,34 @@ impl Checker {
         self.selection.as_ref().map_or(Some(Last::Again), |selection| selection.last(index, key))
     }
 
+    /// The same, where it becomes a job: with its attachments it has to fit into one.
+    pub(super) fn fitting(&self, draft: Draft, source: &Source) -> Result<Stamp, Problems> {
+        let stamp = self.inspect(&draft, source)?;
+        if let Purpose::Queue = self.purpose {
+            let size = QueuedMail::from(draft.load(source, Some(stamp))?).to_payload().len();
+            if size > MAX_PAYLOAD {
+                let reason = format!(
+                    "as a job the mail has {size} bytes, its attachments among them: {MAX_PAYLOAD} are the most; \
+                     `hapax mail send` takes larger ones"
+                );
+                return Err(Problem::new("", "queue.payload_too_large", reason).into());
+            }
+        }
+        Ok(stamp)
+    }
+
     /// What a draft looks like, if it can be sent as it wants to be.
-    pub(super) fn inspect(&self, draft: &Draft, source: &Source) -> Result<Stamp, Problems> {
+    fn inspect(&self, draft: &Draft, source: &Source) -> Result<Stamp, Problems> {
         let later = draft.message().is_some_and(|message| message.send_at().is_some());
         let unsupported = later.then(|| {
-            let transport = self.transport;
-            let reason = format!("`{transport}` sends at once and cannot wait for a time: leave send_at out");
+            let reason = match self.purpose {
+                Purpose::Send { transport } => {
+                    format!("`{transport}` sends at once and cannot wait for a time: leave send_at out")
+                }
+                Purpose::Queue => {
+                    "a job is sent when it is due: leave send_at out, and say --run-at or --delay".to_owned()
+                }
+            };
             Problem::new("send_at", "message.unsupported", reason)
         });
         match (draft.inspect(source), unsupported) {

@@ -92,7 +92,7 @@ pub(super) fn say_unreported(unreported: u64) {
 }
 
 /// So many.
-pub(super) fn messages(count: u64) -> String {
+pub(in super::super) fn messages(count: u64) -> String {
     if count == 1 { "1 message".to_owned() } else { format!("{count} messages") }
 }
 

@@ -22,32 +22,32 @@ const CHUNK_BYTES: usize = 512 * 1024;
 
 /// One message, and where it comes from.
 #[derive(Debug)]
-pub(super) struct Fed {
-    pub(super) slot: Slot,
-    pub(super) mail: Result<Mail, Problems>,
+pub(in super::super) struct Fed {
+    pub(in super::super) slot: Slot,
+    pub(in super::super) mail: Result<Mail, Problems>,
 }
 
 /// A place in the input.
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
-    pub(super) index: u64,
+pub(in super::super) struct Slot {
+    pub(in super::super) index: u64,
     pub(super) file: usize,
     pub(super) at: At,
-    pub(super) key: Option<Key>,
+    pub(in super::super) key: Option<Key>,
     /// Of an entry that is sent if it still looks so.
     pub(super) stamp: Option<Stamp>,
 }
 
 impl Slot {
     /// For people.
-    pub(super) fn place(&self, checker: &Checker) -> String {
+    pub(in super::super) fn place(&self, checker: &Checker) -> String {
         checker.sources.get(self.file).map_or_else(String::new, |source| place(source, self.at.line))
     }
 }
 
 /// Messages in order, as they are read.
 #[derive(Debug)]
-pub(super) struct Feed {
+pub(in super::super) struct Feed {
     chunks: mpsc::Receiver<Result<Vec<Fed>, Failure>>,
     chunk: VecDeque<Fed>,
     /// Why the reading ended early.
@@ -56,7 +56,7 @@ pub(super) struct Feed {
 
 impl Feed {
     /// Starts to read. The reading ends with the entries, or when the feed is dropped.
-    pub(super) fn start(mut checked: Checked) -> Self {
+    pub(in super::super) fn start(mut checked: Checked) -> Self {
         // Two: one on its way, one being filled.
         let (sender, chunks) = mpsc::channel(1);
         thread::spawn(move || {
@@ -68,7 +68,7 @@ impl Feed {
     }
 
     /// Makes sure that the next message is here, unless there is none.
-    pub(super) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(in super::super) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.chunk.is_empty() {
             match ready!(self.chunks.poll_recv(cx)) {
                 Some(Ok(chunk)) => self.chunk = chunk.into(),
@@ -84,12 +84,12 @@ impl Feed {
         self.chunk.front()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Fed> {
+    pub(in super::super) fn pop(&mut self) -> Option<Fed> {
         self.chunk.pop_front()
     }
 
     /// Why not everything could be read.
-    pub(super) fn end(&mut self) -> Result<(), Failure> {
+    pub(in super::super) fn end(&mut self) -> Result<(), Failure> {
         self.failure.take().map_or(Ok(()), Err)
     }
 }
@@ -147,7 +147,7 @@ fn half_made(checker: &Checker, batch: Batch<'_>) -> Vec<(Slot, Half)> {
             (Err(problems), None) => Half::Made(Box::new(Err(problems))),
             // It was reported as invalid: for what it still is, or it is something else now.
             (Ok(draft), None) => {
-                let problems = checker.inspect(&draft, source).err().unwrap_or_else(changed);
+                let problems = checker.fitting(draft, source).err().unwrap_or_else(changed);
                 Half::Made(Box::new(Err(problems)))
             }
             (Err(_), Some(_)) => Half::Made(Box::new(Err(changed()))),

@@ -22,19 +22,19 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// How a message goes through the gate.
 #[derive(Clone, Debug)]
-pub(super) struct Passage {
+pub(in super::super) struct Passage {
     /// Of one message; the first counts.
-    pub(super) attempts: u32,
-    pub(super) rate: Option<Rate>,
+    pub(in super::super) attempts: u32,
+    pub(in super::super) rate: Option<Rate>,
     /// For all attempts together, from the start of the first.
-    pub(super) timeout: Option<Duration>,
+    pub(in super::super) timeout: Option<Duration>,
     /// What has not started when this is cancelled does not start.
-    pub(super) stop: CancellationToken,
+    pub(in super::super) stop: CancellationToken,
 }
 
 /// A transport behind the gate.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(in super::super) struct Gate {
     inner: Arc<dyn Transport>,
     passage: Passage,
     /// When the next send may start.
@@ -42,7 +42,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub(super) fn new(inner: Arc<dyn Transport>, passage: Passage) -> Self {
+    pub(in super::super) fn new(inner: Arc<dyn Transport>, passage: Passage) -> Self {
         Self { inner, passage, next: Mutex::default() }
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `args` | the command line |
 //! | `input` | files, lines, rows, templates, keys |
-//! | `check`, `clashes`, `twins` | the first pass: every entry is looked at before the first is sent |
+//! | `pass`, `check`, `clashes`, `twins` | the first pass: every entry is looked at before the first is sent |
 //! | `feed` | the second pass: entries become messages |
 //! | `run`, `stop` | messages through the mailer, messages that another run holds, signals |
 //! | `gate`, `rate`, `via` | the transport, how often and how fast it is asked |
@@ -18,7 +18,7 @@ mod ended;
 mod feed;
 mod gate;
 mod input;
-mod interrupts;
+mod pass;
 mod progress;
 mod rate;
 mod report;
@@ -29,43 +29,37 @@ mod tally;
 mod twins;
 mod via;
 
-pub(super) use args::Send;
-pub(super) use via::{DELIVERED, Target};
+pub(super) use {
+    args::Send,
+    check::{Bad, Checked},
+    ended::messages,
+    feed::{Fed, Feed},
+    gate::{Gate, Passage},
+    input::Problems,
+    pass::{Files, Purpose},
+    progress::Progress,
+    rate::Rate,
+    via::{DELIVERED, Target},
+};
 
 use crate::{
-    commands::Context,
+    commands::{Context, interrupts::Interrupts},
     exit::Exit,
     failure::Failure,
     output,
     store::{self, Sharing},
 };
-use check::{Bad, Checked, Checker};
-use ended::{Ended, messages, say_unreported};
-use feed::Feed;
-use gate::{Gate, Passage};
+use ended::{Ended, say_unreported};
 use hapax::{
     Hapax,
     core::{Namespace, Scope},
     mail::Mailer,
 };
-use input::{Drafter, KeyTemplate, Opening, Source, Template};
-use interrupts::Interrupts;
-use progress::Progress;
 use report::Report;
 use run::Run;
-use selection::Selection;
-use std::{
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use stop::Stop;
 use tally::Tally;
-use tokio::sync::mpsc;
 
 /// What is unknown is held at least so long: somebody has to look at it.
 const UNKNOWN_TTL: Duration = Duration::from_hours(24);
@@ -82,7 +76,9 @@ impl Send {
         })?;
         let progress = Progress::new(&context.output);
         let mut report = Report::new(&context.output, &progress, self.skip_invalid);
-        let checked = match self.check(&target, &mut report, &progress, &mut interrupts).await {
+        let selection = self.only_failed.clone().map(|report| (report, self.failed_too));
+        let plan = self.files.plan(Purpose::Send { transport: target.name() }, selection);
+        let checked = match plan.check(|bad| report.bad(bad), &progress, &mut interrupts).await {
             Ok(Ok(checked)) => checked,
             Ok(Err(signal)) => {
                 report.finish();
@@ -95,11 +91,11 @@ impl Send {
         };
         report.finish();
         if checked.twins > 0 {
-            progress.aside(|| output::warn(&twins(checked.twins)));
+            progress.aside(|| output::warn(&twins::said(checked.twins)));
         }
         if checked.invalid > 0 && !self.skip_invalid {
             progress.finish();
-            return Err(invalid(&checked));
+            return Err(checked.refused("sent", "send"));
         }
         if checked.keyless > 0 {
             progress.aside(|| context.output.note(&keyless(checked.keyless)));
@@ -118,62 +114,6 @@ impl Send {
         };
         let hapax = opened.inspect_err(|_| progress.finish())?;
         self.send(context, &hapax, &target, checked, (report, &progress), &mut interrupts).await
-    }
-
-    /// Reads and checks everything, on a thread of its own: standard input may be slow, and a signal has to be heard.
-    async fn check(
-        &self,
-        target: &Target,
-        report: &mut Report<'_>,
-        progress: &Progress,
-        interrupts: &mut Interrupts,
-    ) -> Result<Result<Checked, i32>, Failure> {
-        enum News {
-            Bad(Bad),
-            Seen(u64),
-            Done(Box<Result<Checked, Failure>>),
-        }
-        // Bounded: a file of nothing but faults must not fill the memory.
-        let (sender, mut news) = mpsc::channel(64);
-        let stop = Arc::new(AtomicBool::new(false));
-        let (plan, stopped) = (self.plan(target), Arc::clone(&stop));
-        thread::spawn(move || {
-            let tell = |news| drop(sender.blocking_send(news));
-            let checked = plan.open().and_then(|checker| {
-                Arc::new(checker).check(&stopped, |bad| tell(News::Bad(bad)), |seen| tell(News::Seen(seen)))
-            });
-            tell(News::Done(Box::new(checked)));
-        });
-        loop {
-            tokio::select! {
-                signal = interrupts.next() => {
-                    stop.store(true, Ordering::Relaxed);
-                    return Ok(Err(signal));
-                }
-                next = news.recv() => match next {
-                    Some(News::Bad(bad)) => report.bad(&bad),
-                    Some(News::Seen(seen)) => progress.checked(seen),
-                    Some(News::Done(checked)) => return checked.map(Ok),
-                    None => return Err(Failure::new(Exit::Bug, "command.internal", "the check ended without an answer")),
-                },
-            }
-        }
-    }
-
-    fn plan(&self, target: &Target) -> Plan {
-        Plan {
-            files: self.files.clone(),
-            opening: Opening {
-                format: self.format,
-                has_template: self.template.is_some(),
-                delimiter: self.delimiter,
-            },
-            template: self.template.clone(),
-            key_template: self.key_template.clone(),
-            only_failed: self.only_failed.clone(),
-            failed_too: self.failed_too,
-            transport: target.name(),
-        }
     }
 
     async fn rehearse(
@@ -218,6 +158,7 @@ impl Send {
     ) -> Result<Exit, Failure> {
         let stop = Stop::new(interrupts);
         let mailer = self.mailer(hapax, target, &stop)?;
+        context.output.changed();
         progress.sending(checked.all());
         let checker = Arc::clone(&checked.checker);
         let (all, invalid) = (checked.all(), checked.invalid);
@@ -282,36 +223,6 @@ impl Send {
     }
 }
 
-/// What the first pass needs, on its way to another thread.
-struct Plan {
-    files: Vec<PathBuf>,
-    opening: Opening,
-    template: Option<PathBuf>,
-    key_template: Option<String>,
-    only_failed: Option<PathBuf>,
-    failed_too: bool,
-    transport: &'static str,
-}
-
-impl Plan {
-    /// Everything that is small first: standard input may take long, and is gone once it was read.
-    fn open(self) -> Result<Checker, Failure> {
-        if self.files.iter().filter(|file| *file == Path::new("-")).count() > 1 {
-            return Err(Failure::usage("standard input, `-`, can be read once only"));
-        }
-        let template = self.template.as_deref().map(Template::load).transpose()?;
-        let key_template = self.key_template.as_deref();
-        let key_template =
-            key_template.map(|text| KeyTemplate::parse(text, template.is_some())).transpose()?;
-        let selection =
-            self.only_failed.as_deref().map(|path| Selection::read(path, self.failed_too)).transpose()?;
-        let sources: Result<Vec<_>, _> =
-            self.files.iter().map(|file| Source::open(file, self.opening)).collect();
-        let drafter = Drafter { template, key_template };
-        Ok(Checker { sources: sources?, drafter, selection, transport: self.transport })
-    }
-}
-
 fn stopped_early(signal: i32, progress: &Progress) -> Exit {
     progress.finish();
     output::say("stopped before anything was sent");
@@ -330,28 +241,10 @@ fn unstored(receipts: usize) {
     }
 }
 
-fn twins(found: u64) -> String {
-    let are = if found == 1 { "is" } else { "are" };
-    format!(
-        "{} {are} equal to an earlier one, to the same recipients, and under another key: each is sent",
-        messages(found)
-    )
-}
-
 fn keyless(found: u64) -> String {
     let (have, them) = if found == 1 { ("has", "it") } else { ("have", "them") };
     format!(
         "{} {have} no key, and every run sends {them}: give {them} an idempotency_key, or use --key-template",
         messages(found)
     )
-}
-
-fn invalid(checked: &Checked) -> Failure {
-    let (invalid, all) = (checked.invalid, checked.all());
-    let message = match (invalid, all) {
-        (1, 1) => "the message is not valid: nothing was sent".to_owned(),
-        (1, _) => format!("1 of {all} messages is not valid: nothing was sent"),
-        _ => format!("{invalid} of {all} messages are not valid: nothing was sent"),
-    };
-    Failure::input(message).help("mend them, or send the others with --skip-invalid")
 }

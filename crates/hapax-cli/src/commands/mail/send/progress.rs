@@ -14,10 +14,10 @@ const SENDING: &str = "{bar:30} {human_pos}/{human_len}, {rate}, {eta} left\n{ms
 
 /// The bar, or nothing.
 #[derive(Debug)]
-pub(super) struct Progress(Option<ProgressBar>);
+pub(in super::super) struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    pub(super) fn new(output: &Output) -> Self {
+    pub(in super::super) fn new(output: &Output) -> Self {
         Self::shown(!output.quiet && io::stderr().is_terminal())
     }
 
@@ -31,14 +31,14 @@ impl Progress {
     }
 
     /// So many entries were looked at.
-    pub(super) fn checked(&self, entries: u64) {
+    pub(in super::super) fn checked(&self, entries: u64) {
         if let Some(bar) = &self.0 {
             bar.set_position(entries);
         }
     }
 
     /// From here on `all` messages are sent.
-    pub(super) fn sending(&self, all: u64) {
+    pub(in super::super) fn sending(&self, all: u64) {
         if let Some(bar) = &self.0 {
             bar.reset();
             bar.set_length(all);
@@ -63,14 +63,14 @@ impl Progress {
     }
 
     /// Writes something else to the terminal.
-    pub(super) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
+    pub(in super::super) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
         match &self.0 {
             Some(bar) => bar.suspend(write),
             None => write(),
         }
     }
 
-    pub(super) fn finish(&self) {
+    pub(in super::super) fn finish(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();
         }

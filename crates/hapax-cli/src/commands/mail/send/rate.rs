@@ -4,14 +4,14 @@ use std::time::Duration;
 
 /// So many in such a time, evenly spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rate {
+pub(in super::super) struct Rate {
     /// From one start to the next.
     pub(super) interval: Duration,
 }
 
 impl Rate {
     /// Reads `50/s`, `600/m` or `1000/h`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(in super::super) fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str = "write 50/s, 600/m or 1000/h";
         let (number, unit) =
             text.split_once('/').ok_or_else(|| format!("`{text}` has no unit of time: {FORM}"))?;

@@ -111,12 +111,7 @@ impl<'a> Report<'a> {
         if !self.has_room() {
             return;
         }
-        let mut lines = String::new();
-        for problem in &bad.problems.0 {
-            let _ = writeln!(lines, "{}: {problem}", bad.place);
-        }
-        // As compilers do it, so that editors find the place: without a name before it.
-        self.progress.aside(|| output::stderr_bytes(lines.as_bytes()));
+        self.progress.aside(|| output::stderr_bytes(bad.lines().as_bytes()));
     }
 
     fn has_room(&mut self) -> bool {

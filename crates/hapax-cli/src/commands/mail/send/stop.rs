@@ -1,6 +1,7 @@
 //! Being told to stop, by signals or by everything going wrong.
 
-use super::{interrupts::Interrupts, tally::Ending};
+use super::tally::Ending;
+use crate::commands::interrupts::Interrupts;
 use hapax::mail::Receipt;
 use std::{future::pending, time::Duration};
 use tokio::time::{Instant, sleep_until};

@@ -1,7 +1,7 @@
 //! Equal messages under different keys: each of them is sent, and that is rarely meant. A key that is made anew for each
 //! try, or a list that was put together from two, looks like this.
 
-use super::input::Draft;
+use super::{ended::messages, input::Draft};
 use hapax::mail::Attachment;
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -51,6 +51,15 @@ impl Twins {
             _ => {}
         }
     }
+}
+
+/// What is said of those that were found.
+pub(in super::super) fn said(found: u64) -> String {
+    let are = if found == 1 { "is" } else { "are" };
+    format!(
+        "{} {are} equal to an earlier one, to the same recipients, and under another key: each is sent",
+        messages(found)
+    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What is said of a job that was added, or was not.
 
-use super::lines::Line;
+use super::many::{Item, Place};
 use crate::{
     commands::keys::json_of,
     exit::Exit,
@@ -9,7 +9,7 @@ use crate::{
     text,
 };
 use hapax::{
-    Clock, Coded,
+    Clock, Coded, Key,
     core::SystemClock,
     queue::{Added, JobState, QueueError},
 };
@@ -23,6 +23,11 @@ pub(super) struct Answer<'a> {
     /// Of --lines, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u64>,
+    /// Of several files, counted from 0, and where that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a str>,
     id: Option<&'a str>,
     job_id: Option<&'a str>,
     accepted: bool,
@@ -52,6 +57,8 @@ impl<'a> Answer<'a> {
         };
         Self {
             line: None,
+            index: None,
+            place: None,
             id: Some(added.id()),
             job_id,
             accepted: !added.is_duplicate(),
@@ -65,9 +72,24 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn refused(error: &QueueError, job_id: Option<&'a str>) -> Self {
+    /// One that was never sent to the store.
+    pub(super) fn invalid(place: &'a Place, code: &'static str, message: &str) -> Self {
+        Self::not_added(code, message.to_owned(), None).at(place)
+    }
+
+    /// Of many.
+    fn at(self, place: &'a Place) -> Self {
+        match place {
+            Place::Line(line) => Self { line: Some(*line), ..self },
+            Place::Entry(index, place) => Self { index: Some(*index), place: Some(place), ..self },
+        }
+    }
+
+    fn not_added(code: &'static str, message: String, job_id: Option<&'a str>) -> Self {
         Self {
             line: None,
+            index: None,
+            place: None,
             id: None,
             job_id,
             accepted: false,
@@ -76,8 +98,8 @@ impl<'a> Answer<'a> {
             state: None,
             result: None,
             run_at: None,
-            code: Some(error.code()),
-            message: Some(error.to_string()),
+            code: Some(code),
+            message: Some(message),
         }
     }
 
@@ -88,7 +110,7 @@ impl<'a> Answer<'a> {
         if let Some(id) = self.id {
             output.line(id);
         }
-        if self.duplicate && self.line.is_none() {
+        if self.duplicate && self.line.is_none() && self.index.is_none() {
             output.note(&format!("it was there: {}", self.state.unwrap_or_default()));
         }
     }
@@ -96,17 +118,17 @@ impl<'a> Answer<'a> {
 
 /// What has become of many.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(in crate::commands) struct Tally {
     added: u64,
     duplicate: u64,
     full: u64,
-    refused: u64,
+    pub(super) refused: u64,
 }
 
 impl Tally {
     /// Counts one, and says what became of it.
-    pub(super) fn take(&mut self, line: &Line, answer: &Result<Added, QueueError>, output: &Output) {
-        let job_id = line.job_id.as_deref();
+    pub(super) fn take(&mut self, item: &Item, answer: &Result<Added, QueueError>, output: &Output) {
+        let job_id = item.job_id.as_ref().map(Key::as_str);
         match answer {
             Ok(Added::Duplicate { .. }) => self.duplicate += 1,
             Ok(_) => self.added += 1,
@@ -119,17 +141,17 @@ impl Tally {
                 let first_full = matches!(error, QueueError::Full { .. }) && self.full == 1;
                 // Thousands of lines would say nothing more.
                 if first_full || !matches!(error, QueueError::Full { .. }) {
-                    output::say(&format!(
-                        "line {}: {} ({})",
-                        line.number,
-                        text::shown(&error.to_string()),
-                        error.code()
-                    ));
+                    let place = match &item.place {
+                        Place::Line(number) => format!("line {number}"),
+                        Place::Entry(_, place) => place.clone(),
+                    };
+                    let said = text::shown(&error.to_string());
+                    output::say(&format!("{place}: {said} ({})", error.code()));
                 }
-                Answer::refused(error, job_id)
+                Answer::not_added(error.code(), error.to_string(), job_id)
             }
         };
-        Answer { line: Some(line.number), ..shown }.print(output);
+        shown.at(&item.place).print(output);
     }
 
     pub(super) fn all(&self) -> u64 {
@@ -140,7 +162,7 @@ impl Tally {
         self.added + self.duplicate
     }
 
-    pub(super) fn exit(&self) -> Exit {
+    pub(in crate::commands) fn exit(&self) -> Exit {
         match self {
             Self { full: 1.., .. } => Exit::TryAgain,
             Self { refused: 1.., .. } => Exit::ItemFailed,

@@ -1,5 +1,6 @@
 //! Payloads, one a line. What cannot be read twice is spooled to a file without a name.
 
+use super::many::{CHUNK_BYTES, Item, Place};
 use crate::{failure::Failure, output, text};
 use bytes::Bytes;
 use hapax::{Key, core::queue::MOST, queue::raw::MAX_PAYLOAD};
@@ -11,17 +12,6 @@ use std::{
 
 /// More lines than this that are wrong are only counted.
 const SAID: u64 = 10;
-/// A round trip takes no more of them: what is held and sent at a time has bounds.
-const CHUNK_BYTES: usize = 4 * MAX_PAYLOAD;
-
-/// A job to be added.
-#[derive(Debug)]
-pub(super) struct Line {
-    /// Counted from 1.
-    pub(super) number: u64,
-    pub(super) payload: Bytes,
-    pub(super) job_id: Option<String>,
-}
 
 /// Lines that have been checked.
 #[derive(Debug)]
@@ -82,7 +72,7 @@ impl Lines {
     }
 
     /// What one round trip takes; none at the end.
-    pub(super) fn next_chunk(&mut self, job_id_by: Option<&str>) -> Result<Vec<Line>, Failure> {
+    pub(super) fn next_chunk(&mut self, job_id_by: Option<&str>) -> Result<Vec<Item>, Failure> {
         let broken =
             |error: io::Error| Failure::input(format!("the copy of standard input cannot be read: {error}"));
         let (mut chunk, mut bytes, mut line) = (Vec::new(), 0, Vec::new());
@@ -96,8 +86,8 @@ impl Lines {
                 .transpose()
                 .map_err(Failure::input)?;
             bytes += line.len();
-            chunk.push(Line {
-                number: self.number,
+            chunk.push(Item {
+                place: Place::Line(self.number),
                 payload: Bytes::copy_from_slice(line.trim_ascii()),
                 job_id,
             });
@@ -155,11 +145,11 @@ fn parse(line: &[u8]) -> Result<Value, String> {
 }
 
 /// The job id that a payload holds.
-fn job_id(value: &Value, by: &str) -> Result<String, String> {
+fn job_id(value: &Value, by: &str) -> Result<Key, String> {
     let id = match value.pointer(by) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) if !number.is_f64() => number.to_string(),
         _ => return Err(format!("at `{by}` is neither a text nor a whole number")),
     };
-    Key::new(&id).map(|_| id).map_err(|error| format!("the job id at `{by}`: {error}"))
+    Key::new(&id).map_err(|error| format!("the job id at `{by}`: {error}"))
 }

@@ -5,32 +5,20 @@
 //! | `options` | what a job is added with |
 //! | `payload` | one payload |
 //! | `lines` | many of them, one a line, all checked before the first is added |
+//! | `many` | adds what was checked, a chunk at a time |
 //! | `answer` | what is said of each |
 
 mod answer;
 mod lines;
-pub(super) mod options;
+pub(in crate::commands) mod many;
+pub(in crate::commands) mod options;
 pub(super) mod payload;
 
-use self::{
-    answer::{Answer, Tally},
-    lines::Lines,
-    options::Options,
-};
+use self::{answer::Answer, lines::Lines, many::Many, options::Options};
 use super::Found;
 use crate::{commands::Context, duration, exit::Exit, failure::Failure};
 use clap::Args;
-use hapax::queue::QueueError;
-use indicatif::{ProgressBar, ProgressDrawTarget};
-use std::{
-    ffi::OsString,
-    io::{self, IsTerminal},
-    time::Duration,
-};
-use tokio::time::{Instant, sleep_until};
-
-/// From one look at a full queue to the next.
-const ROOM: Duration = Duration::from_millis(200);
+use std::{ffi::OsString, io, time::Duration};
 
 /// Add a job to a queue, or many
 ///
@@ -85,6 +73,7 @@ impl Add {
             add = add.wait_for_room(limit);
         }
         let added = add.await?;
+        context.output.changed();
         Answer::of(&added, self.options.job_id()).print(&context.output);
         Ok(Exit::Done)
     }
@@ -99,51 +88,17 @@ impl Add {
             return Err(Failure::usage("--job-id is one id for many jobs")
                 .help("take it from each payload: --job-id-by POINTER"));
         }
-        let bar = bar(context);
         let by = self.job_id_by.as_deref();
         let mut lines = Lines::check(io::stdin().lock(), by, self.options.unique_by())?;
         let found = Found::open(&self.queue, context).await?;
-        bar.set_length(lines.jobs());
-        let until = self.wait.map(|limit| Instant::now() + limit);
-        let mut tally = Tally::default();
+        let mut many = Many::new(&found.raw, lines.jobs(), self.wait, context);
         loop {
-            let mut chunk = lines.next_chunk(by)?;
+            let chunk = lines.next_chunk(by)?;
             if chunk.is_empty() {
                 break;
             }
-            while !chunk.is_empty() {
-                let jobs = chunk
-                    .iter()
-                    .map(|line| (line.payload.clone(), self.options.of_line(line.job_id.as_deref())));
-                let answers = found.raw.add_many(jobs).await.map_err(|error| {
-                    let added = format!("{} of {} were added before", tally.in_queue(), lines.jobs());
-                    Failure::from(error).help(format!("{added}; with job ids it is safe to run it again"))
-                })?;
-                let waits = until.is_some_and(|until| Instant::now() < until);
-                let mut full = Vec::new();
-                for (line, answer) in chunk.into_iter().zip(answers) {
-                    match answer {
-                        // None of it is in the queue: it may be sent again.
-                        Err(QueueError::Full { .. }) if waits => full.push(line),
-                        answer => bar.suspend(|| tally.take(&line, &answer, &context.output)),
-                    }
-                }
-                bar.set_position(tally.all());
-                chunk = full;
-                if let (false, Some(until)) = (chunk.is_empty(), until) {
-                    sleep_until((Instant::now() + ROOM).min(until)).await;
-                }
-            }
+            many.add(chunk, |job_id| self.options.of_line(job_id)).await?;
         }
-        bar.finish_and_clear();
-        context.output.note(&tally.to_string());
-        Ok(tally.exit())
+        Ok(many.end().exit())
     }
-}
-
-/// Where stderr is a terminal.
-fn bar(context: &Context) -> ProgressBar {
-    let shown = !context.output.quiet && io::stderr().is_terminal();
-    let target = if shown { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
-    ProgressBar::with_draw_target(None, target)
 }

@@ -3,7 +3,7 @@
 use crate::duration;
 use clap::{Args, ValueEnum};
 use hapax::{
-    Timestamp,
+    IntoKey, Key, Timestamp,
     queue::{Backoff, JobOptions, OnConflict, Priority},
 };
 use std::time::Duration;
@@ -14,6 +14,19 @@ pub(super) struct Options {
     /// The same id is the same job, however often it is added
     #[arg(long, value_name = "ID")]
     job_id: Option<String>,
+    #[command(flatten)]
+    common: Common,
+    /// An equal payload is the same job within a window of this length, counted from 1970-01-01 UTC
+    #[arg(long, value_name = "DUR", conflicts_with = "job_id", value_parser = duration::parse_positive)]
+    unique_for: Option<Duration>,
+    /// Of the payload, only the value at this JSON pointer has to be equal
+    #[arg(long, value_name = "POINTER", requires = "unique_for", value_parser = parse_pointer)]
+    unique_by: Option<String>,
+}
+
+/// Those that do not name the job.
+#[derive(Clone, Debug, Args)]
+pub(in crate::commands) struct Common {
     /// Not before so long has passed
     #[arg(long, value_name = "DUR", conflicts_with = "run_at", value_parser = duration::parse)]
     delay: Option<Duration>,
@@ -38,12 +51,6 @@ pub(super) struct Options {
     /// The job id stands for the job for so long after its end
     #[arg(long, value_name = "DUR", default_value = "24h", value_parser = duration::parse_positive)]
     dedupe_for: Duration,
-    /// An equal payload is the same job within a window of this length, counted from 1970-01-01 UTC
-    #[arg(long, value_name = "DUR", conflicts_with = "job_id", value_parser = duration::parse_positive)]
-    unique_for: Option<Duration>,
-    /// Of the payload, only the value at this JSON pointer has to be equal
-    #[arg(long, value_name = "POINTER", requires = "unique_for", value_parser = parse_pointer)]
-    unique_by: Option<String>,
     /// When the job id was used for another payload [default: refuse, and keep with --unique-by]
     #[arg(long, value_name = "WHAT")]
     on_conflict: Option<Conflict>,
@@ -69,10 +76,27 @@ impl Options {
     }
 
     pub(super) fn of_job(&self) -> JobOptions {
-        self.of_line(self.job_id())
+        self.of(self.job_id())
     }
 
-    pub(super) fn of_line(&self, job_id: Option<&str>) -> JobOptions {
+    pub(super) fn of_line(&self, job_id: Option<&Key>) -> JobOptions {
+        self.of(job_id)
+    }
+
+    fn of(&self, job_id: Option<impl IntoKey>) -> JobOptions {
+        let mut options = self.common.of_job(job_id);
+        if let Some(window) = self.unique_for {
+            options = options.unique_for(window);
+        }
+        match &self.unique_by {
+            Some(pointer) => options.unique_by(pointer),
+            None => options,
+        }
+    }
+}
+
+impl Common {
+    pub(in crate::commands) fn of_job(&self, job_id: Option<impl IntoKey>) -> JobOptions {
         let mut options = JobOptions::default()
             .priority(self.priority)
             .max_attempts(self.max_attempts)
@@ -100,13 +124,7 @@ impl Options {
         if let Some(time) = self.keep_result {
             options = options.keep_result(time);
         }
-        if let Some(window) = self.unique_for {
-            options = options.unique_for(window);
-        }
-        match &self.unique_by {
-            Some(pointer) => options.unique_by(pointer),
-            None => options,
-        }
+        options
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use hapax::{
     Key,
     core::Fingerprint,
-    mail::{Message, MessageJson, RawMessage, Stamp},
+    mail::{Message, MessageJson, RawMessage, Stamp, jobs::QueuedMail},
 };
 
 /// Turns entries into drafts.
@@ -153,6 +153,15 @@ impl Mail {
                 message.attachments().iter().fold(text, |sum, attachment| sum + attachment.bytes().len())
             }
             Self::Raw(raw) => raw.bytes.len(),
+        }
+    }
+}
+
+impl From<Mail> for QueuedMail {
+    fn from(mail: Mail) -> Self {
+        match mail {
+            Mail::Message(message) => Self::Message(message),
+            Mail::Raw(raw) => Self::Raw(raw),
         }
     }
 }
