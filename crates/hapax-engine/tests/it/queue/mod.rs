@@ -4,7 +4,10 @@ mod adding;
 mod ends;
 mod faulty;
 mod idempotent;
+mod layers;
 mod life;
+mod schedule_sets;
+mod schedules;
 
 use crate::support::PausedClock;
 use faulty::Unsteady;
