@@ -3,11 +3,13 @@
 //! | module | what happens |
 //! |---|---|
 //! | `adding` | jobs are added, and what is wrong is refused |
+//! | `cron` | schedules are put, listed and removed, and workers add their jobs |
 //! | `working` | commands run for jobs, and end in all ways |
 //! | `managing` | jobs and queues are looked at and changed |
 //! | `faults` | workers are killed, frozen, and told to stop |
 
 mod adding;
+mod cron;
 #[cfg(target_os = "linux")]
 mod faults;
 mod managing;
