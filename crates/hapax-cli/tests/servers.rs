@@ -13,13 +13,18 @@ use hapax_testkit::{
     redis::{PROGRAM, Redis},
 };
 use libtest_mimic::{Arguments, Completion, Trial};
-use sandbox::Sandbox;
-use std::process::ExitCode;
+use sandbox::{Sandbox, until};
+use std::{
+    collections::BTreeSet,
+    process::{ExitCode, Stdio},
+};
 
 fn main() -> ExitCode {
-    let tests: [(&'static str, fn()); 7] = [
+    let tests: [(&'static str, fn()); 9] = [
         ("mongodb::once_runs_on_one_machine", once_runs_on_one_machine_by_mongodb),
         ("postgres::once_runs_on_one_machine", once_runs_on_one_machine_by_postgres),
+        ("postgres::each_time_is_one_job_of_two_machines", each_time_is_one_job_by_postgres),
+        ("redis::each_time_is_one_job_of_two_machines", each_time_is_one_job_by_redis),
         ("redis::once_runs_on_one_machine", once_runs_on_one_machine),
         ("redis::a_call_on_another_machine_is_in_flight", a_call_on_another_machine_is_in_flight),
         ("redis::a_mail_is_sent_by_one_machine", a_mail_is_sent_by_one_machine),
@@ -84,6 +89,44 @@ fn runs_on_one_machine(url: &str) {
     assert!(here.path("ran").exists() && !there.path("ran").exists());
     let keys = there.hapax(&["keys", "list", "--store", url]).exits(0).stdout;
     assert!(keys.contains("report") && keys.contains("done"), "{keys}");
+}
+
+fn each_time_is_one_job_by_redis() {
+    let server = Redis::start();
+    each_time_is_one_job(&server.url());
+}
+
+fn each_time_is_one_job_by_postgres() {
+    let server = SharedPostgres::join();
+    each_time_is_one_job(&format!("{}?schema=cron_{}", server.url(), std::process::id()));
+}
+
+/// Two workers, one of which is killed, fire a schedule for another queue than their own.
+fn each_time_is_one_job(url: &str) {
+    let machines = [Sandbox::new(), Sandbox::new()];
+    let hapax = |args: &[&str]| machines[0].hapax(&[args, &["--store", url]].concat()).exits(0);
+    hapax(&["queue", "cron", "put", "tick", "q", "* * * * * *"]);
+    let mut workers = machines.each_ref().map(|machine| {
+        let work = ["queue", "work", "other", "--store", url, "--", "true"];
+        machine
+            .command(&work)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    });
+    let jobs = || hapax(&["queue", "list", "q", "--json"]).lines();
+    for worker in &mut workers {
+        let more = jobs().len() + 3;
+        until("three more times have come", || jobs().len() >= more);
+        worker.kill().unwrap();
+        worker.wait().unwrap();
+    }
+    let jobs = jobs();
+    let ids: BTreeSet<&str> = jobs.iter().map(|job| job["job_id"].as_str().unwrap()).collect();
+    assert!(ids.len() == jobs.len() && ids.iter().all(|id| id.starts_with("cron:tick:20")), "{ids:?}");
+    assert_eq!(hapax(&["queue", "stats", "q", "--json"]).json()["added"], ids.len());
 }
 
 fn a_call_on_another_machine_is_in_flight() {

@@ -68,7 +68,7 @@ pub mod protocol {
 /// Durable jobs: what a [`Queue`] is made of, and the store's own vocabulary.
 pub mod queue {
     pub use hapax_core::queue::{
-        Counts, DeadReason, Due, Group, JobInfo, JobState, Limits, OnConflict, Priority, QueueName,
+        Counts, DeadReason, Due, Group, JobInfo, JobState, Limits, OnConflict, Priority, Put, QueueName,
         QueueStats, QueueStore, Uid,
     };
     pub use hapax_engine::queue::*;

@@ -277,7 +277,7 @@ impl IntoFuture for AddMany {
     }
 }
 
-fn judge(new: &NewJob, answer: store::Added) -> Result<Added, QueueError> {
+pub(super) fn judge(new: &NewJob, answer: store::Added) -> Result<Added, QueueError> {
     let id = |uid: Uid| uid.to_string();
     match answer {
         store::Added::New { due } => Ok(Added::New { id: id(new.uid), due }),
@@ -311,7 +311,7 @@ impl RawQueue {
     }
 
     /// Sends a request, and sends it again where nobody knows whether it arrived: each job keeps its id.
-    async fn send(&self, jobs: &[NewJob]) -> Result<Vec<store::Added>, QueueError> {
+    pub(super) async fn send(&self, jobs: &[NewJob]) -> Result<Vec<store::Added>, QueueError> {
         let (queue, store) = (&self.queue, self.queue.store()?);
         let mut pauses = RESENDS.iter();
         loop {

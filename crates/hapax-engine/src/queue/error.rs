@@ -50,6 +50,15 @@ pub enum QueueError {
         /// Which, and why.
         what: String,
     },
+    /// A schedule is there, and nobody can say what it adds.
+    #[error("the schedule `{name}` cannot be read: {why}")]
+    #[non_exhaustive]
+    ScheduleUnreadable {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// The store could not do it.
     #[error("the queue's store failed")]
     #[non_exhaustive]
@@ -108,6 +117,13 @@ pub const CODES: &[CodeInfo] = &[
         "the message names it",
     ),
     CodeInfo::new(
+        "queue.schedule_unreadable",
+        "validation",
+        false,
+        "a schedule was written by a newer version, or is damaged (also a warning of a worker)",
+        "use a version that knows its form, or put it again",
+    ),
+    CodeInfo::new(
         "queue.store_failed",
         "unavailable",
         true,
@@ -135,6 +151,10 @@ impl QueueError {
         Self::Invalid { what: what.into() }
     }
 
+    pub(super) fn unreadable(name: &str, why: impl Into<String>) -> Self {
+        Self::ScheduleUnreadable { name: name.to_owned(), why: why.into() }
+    }
+
     pub(super) fn payload(source: impl Into<BoxError>) -> Self {
         Self::PayloadInvalid { source: source.into() }
     }
@@ -153,6 +173,7 @@ impl Coded for QueueError {
             Self::JobIdReused { .. } => "queue.job_id_reused",
             Self::Full { .. } => "queue.full",
             Self::Invalid { .. } => "queue.invalid",
+            Self::ScheduleUnreadable { .. } => "queue.schedule_unreadable",
             Self::StoreFailed { .. } => "queue.store_failed",
         }
     }

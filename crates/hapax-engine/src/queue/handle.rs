@@ -4,6 +4,7 @@ use super::{
     Job, JobError, JobOptions, QueueDef, QueueError, WorkerBuilder,
     add::{Add, AddMany, encode_bytes},
     raw::Handler,
+    schedule::Looks,
     typed::Typed,
 };
 use crate::protocol::{call, runner::Runner};
@@ -43,6 +44,7 @@ struct Inner {
     runner: Arc<Runner>,
     producer: OnceLock<[u8; 10]>,
     count: AtomicU64,
+    looks: Looks,
     /// Workers that run inside `add`, on a queue that is made for tests.
     inline: Option<Mutex<HashMap<QueueId, Inline>>>,
 }
@@ -83,7 +85,9 @@ impl Queue {
     ) -> Self {
         let runner = Arc::new(Runner::new(clock.is_manual()));
         let (producer, count) = (OnceLock::new(), AtomicU64::new(0));
-        let inner = Arc::new(Inner { store, backend, clock, timeout, runner, producer, count, inline });
+        let looks = Looks::default();
+        let inner =
+            Arc::new(Inner { store, backend, clock, timeout, runner, producer, count, looks, inline });
         Self { inner, namespace: Ok(Namespace::default()) }
     }
 
@@ -162,6 +166,10 @@ impl Queue {
 
     pub(super) fn timeout(&self) -> Duration {
         self.inner.timeout
+    }
+
+    pub(super) fn looks(&self) -> &Looks {
+        &self.inner.looks
     }
 
     pub(super) fn runner(&self) -> &Arc<Runner> {

@@ -12,7 +12,10 @@ use hapax_core::{
     queue::{DeadReason, Group, QueueName, Taken},
 };
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::sync::watch;
@@ -34,6 +37,30 @@ pub struct RawJob {
     pub limit: Option<Duration>,
     /// Whether it should go on.
     pub control: Control,
+    pub(super) turn: Turn,
+}
+
+/// This run of a job, for the layers around its handler.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    begun: Arc<AtomicBool>,
+    /// How long a layer may keep it waiting.
+    pub(super) patience: Duration,
+}
+
+impl Turn {
+    pub(super) fn new(patience: Duration) -> Self {
+        Self { begun: Arc::default(), patience }
+    }
+
+    /// The handler is about to run.
+    pub(super) fn begin(&self) {
+        self.begun.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed)
+    }
 }
 
 impl RawJob {

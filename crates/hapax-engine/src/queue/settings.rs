@@ -104,7 +104,7 @@ impl Settings {
         serde_json::from_slice(bytes).unwrap_or_default()
     }
 
-    fn write(&self) -> Bytes {
+    pub(super) fn write(&self) -> Bytes {
         // Text keys and whole numbers have a form.
         serde_json::to_vec(self).unwrap_or_default().into()
     }
@@ -291,6 +291,21 @@ impl JobOptions {
 
     fn fault(&mut self, what: String) {
         self.fault.get_or_insert(what);
+    }
+
+    /// Checks them for the jobs of a schedule, which has ids and times of its own.
+    pub(super) fn check_scheduled(self, payload: &[u8], now: Timestamp) -> Result<Checked, QueueError> {
+        let own = [
+            (self.job_id.is_some() || self.unique.is_some(), "id"),
+            (self.due != Due::Now, "time"),
+            (self.on_conflict.is_some(), "conflict"),
+        ];
+        match own.iter().find(|(is_set, _)| *is_set) {
+            Some((_, what)) => Err(QueueError::invalid(format!(
+                "the jobs of a schedule have no {what} of their own: each has that of its time"
+            ))),
+            None => self.check(payload, now),
+        }
     }
 
     /// Checks them for a payload.

@@ -8,11 +8,13 @@
 //! | `stats`, `list`, `show` | look |
 //! | `dead`, `edit`, `unsettled` | dead letters |
 //! | `wait` | waits for the end of a job |
+//! | `cron` | adds jobs by a schedule |
 //! | `time` | gives a waiting job another time |
 //! | `names` | names that nothing has |
 //! | `limits`, `manage` | queues, groups, and what is taken out of them |
 
 pub(super) mod add;
+mod cron;
 mod dead;
 pub(super) mod drive;
 mod edit;
@@ -69,6 +71,7 @@ enum QueueCommand {
     List(list::ListJobs),
     Show(show::Show),
     Wait(wait::Wait),
+    Cron(cron::Cron),
     Dead(dead::Dead),
     Edit(edit::Edit),
     RunNow(time::RunNow),
@@ -92,6 +95,7 @@ impl Queue {
             QueueCommand::List(list) => list.run(context).await,
             QueueCommand::Show(show) => show.run(context).await,
             QueueCommand::Wait(wait) => wait.run(context).await,
+            QueueCommand::Cron(cron) => cron.run(context).await,
             QueueCommand::Dead(dead) => dead.run(context).await,
             QueueCommand::Edit(edit) => edit.run(context).await,
             QueueCommand::RunNow(now) => now.run(context).await,

@@ -3,6 +3,7 @@
 //! | module | what happens |
 //! |---|---|
 //! | `adding` | jobs are added, and what is wrong is refused |
+//! | `cron` | schedules are put, listed and removed, and workers add their jobs |
 //! | `working` | commands run for jobs, and end in all ways |
 //! | `managing` | jobs and queues are looked at and changed |
 //! | `letters` | dead letters leave as lines, and come back |
@@ -10,6 +11,7 @@
 //! | `faults` | workers are killed, frozen, and told to stop |
 
 mod adding;
+mod cron;
 #[cfg(target_os = "linux")]
 mod faults;
 mod letters;

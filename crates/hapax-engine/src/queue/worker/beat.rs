@@ -13,7 +13,7 @@ use std::{
 };
 
 /// A clock that a test moves wakes nobody.
-const MANUAL_PAUSE: Duration = Duration::from_millis(5);
+pub(in crate::queue) const MANUAL_PAUSE: Duration = Duration::from_millis(5);
 
 /// What is known from beat to beat.
 struct Pulse {

@@ -11,15 +11,19 @@ use crate::{
         QueueError, RawQueue,
         figures::Figures,
         idempotent::{OnError, Once},
-        raw::Handler,
+        layer::{JobService, Layered},
+        raw::{Handler, Outcome, RawJob},
+        schedule::{Clockwork, StoreTime},
     },
 };
 use hapax_core::{
-    Span,
+    BoxError, Span,
     queue::{Consumer, Group, MOST},
 };
 use std::{fmt, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
+use tower_layer::Layer;
+use tower_service::Service;
 
 /// What a worker does unless it is told otherwise.
 #[derive(Clone, Debug)]
@@ -56,6 +60,7 @@ impl Default for Options {
 pub struct WorkerBuilder {
     queue: Result<RawQueue, QueueError>,
     handler: Arc<dyn Handler>,
+    layered: bool,
     once: Option<Once>,
     options: Options,
 }
@@ -68,7 +73,7 @@ impl fmt::Debug for WorkerBuilder {
 
 impl WorkerBuilder {
     pub(in crate::queue) fn new(queue: Result<RawQueue, QueueError>, handler: Arc<dyn Handler>) -> Self {
-        Self { queue, handler, once: None, options: Options::default() }
+        Self { queue, handler, layered: false, once: None, options: Options::default() }
     }
 
     /// Runs the handler once per [job key](crate::queue::Job::key), in scope `job:QUEUE:GROUP`; the result is kept, and key
@@ -80,6 +85,45 @@ impl WorkerBuilder {
         on_error: OnError,
     ) -> Self {
         self.once = Some(idem.for_jobs(on_error));
+        self
+    }
+
+    /// Wraps the handler in a tower layer: a time-out, a limit, a trace. Of several, the last one is the outermost; with
+    /// `tower::ServiceBuilder` as one layer, the first one in it is.
+    ///
+    /// Layers see jobs [as bytes](RawJob) and their [`Outcome`]s: they are outside of decoding. The lease and its renewal,
+    /// the time limits of worker and job, and the key of an [idempotent](Self::idempotent) worker are outside of them.
+    /// All jobs of a worker go through one service, so a layer need not be `Clone`.
+    ///
+    /// - A service that is not ready (`poll_ready`) holds its jobs up to the [lease](Self::claim_idle), renewed
+    ///   meanwhile. Then the job is put off, by a second or more, and another worker may have it. That is no attempt,
+    ///   and counts towards [`max_snooze`](Self::max_snooze). A job that is cancelled, or whose worker stops, waits no
+    ///   longer.
+    /// - An error of a layer before the handler began (a full `load_shed`) puts the job off, too.
+    /// - An error of a layer after that (a `timeout`) is a failure of the job, as [`Outcome::Broken`]: for an
+    ///   idempotent worker an unknown outcome, as the effect may have happened.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower::{ServiceBuilder, limit::RateLimitLayer, timeout::TimeoutLayer};
+    ///
+    /// # fn example(worker: hapax_engine::queue::WorkerBuilder) -> hapax_engine::queue::WorkerBuilder {
+    /// worker.concurrency(8).layer(
+    ///     ServiceBuilder::new()
+    ///         .layer(RateLimitLayer::new(20, Duration::from_secs(1)))
+    ///         .layer(TimeoutLayer::new(Duration::from_secs(10))),
+    /// )
+    /// # }
+    /// ```
+    pub fn layer<L>(mut self, layer: L) -> Self
+    where
+        L: Layer<JobService>,
+        L::Service: Service<RawJob, Response = Outcome> + Send + 'static,
+        <L::Service as Service<RawJob>>::Error: Into<BoxError>,
+        <L::Service as Service<RawJob>>::Future: Send,
+    {
+        self.handler = Arc::new(Layered::new(&layer, self.handler, !self.layered));
+        self.layered = true;
         self
     }
 
@@ -191,8 +235,11 @@ impl WorkerBuilder {
         let keys = self.once.as_ref().map(|once| &once.keeper).or_else(|| self.handler.keys());
         let joint = keys.is_some_and(|keys| store.joins(keys.store()));
         let figures = Figures::of(&queue.id.name);
+        let time = Arc::new(StoreTime::new());
+        let clockwork = Clockwork::new(queue.clone(), Arc::clone(&store), Arc::clone(&time));
         let core = Arc::new(Core {
             store,
+            time,
             clock: Arc::clone(queue.queue.clock()),
             timeout: queue.queue.timeout(),
             queue: queue.id,
@@ -212,6 +259,6 @@ impl WorkerBuilder {
         if mode == Mode::Always && queue.queue.work_inline(&inline.queue.clone(), Worker::inline(inline)) {
             return Ok(Worker::idle(core, found));
         }
-        Ok(Worker::of(core, mode, found))
+        Ok(Worker::of(core, mode, found, clockwork))
     }
 }

@@ -1,7 +1,7 @@
 //! A worker that runs.
 
 use super::run::{Core, Mode, work};
-use crate::queue::handle::Inline;
+use crate::queue::{handle::Inline, schedule::Clockwork};
 use hapax_core::queue::Subscribed;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -42,11 +42,18 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub(super) fn of(core: Arc<Core>, mode: Mode, subscribed: Subscribed) -> Self {
+    pub(super) fn of(core: Arc<Core>, mode: Mode, subscribed: Subscribed, clockwork: Clockwork) -> Self {
         let stop = core.stop.clone();
         let (sender, ran) = watch::channel((Ran::default(), false));
+        // One that ends by itself looks at schedules once, before it does.
+        let clockwork = if mode == Mode::Always {
+            tokio::spawn(clockwork.run(stop.clone()));
+            None
+        } else {
+            Some(clockwork)
+        };
         tokio::spawn(async move {
-            let all = work(core, mode, &sender).await;
+            let all = work(core, mode, clockwork, &sender).await;
             sender.send_replace((all, true));
         });
         Self { _stops_when_dropped: stop.clone().drop_guard(), stop, ran, subscribed }
@@ -58,7 +65,7 @@ impl Worker {
             let (core, shown) = (Arc::clone(&core), watch::channel((Ran::default(), false)).0);
             Box::pin(async move {
                 if !core.stop.is_cancelled() {
-                    let _ran = work(core, Mode::UntilEmpty, &shown).await;
+                    let _ran = work(core, Mode::UntilEmpty, None, &shown).await;
                 }
             })
         })

@@ -8,7 +8,7 @@ mod held;
 mod run;
 mod turn;
 
-pub(super) use turn::run_handler;
+pub(super) use {beat::MANUAL_PAUSE, turn::run_handler};
 pub use {
     builder::WorkerBuilder,
     handle::{Ran, Worker},

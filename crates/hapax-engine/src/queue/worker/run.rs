@@ -16,7 +16,8 @@ use crate::{
         Settings,
         figures::Figures,
         idempotent::Once,
-        raw::{Halt, Handler, RawJob},
+        raw::{Halt, Handler, RawJob, Turn},
+        schedule::{Clockwork, StoreTime},
     },
 };
 use futures_util::future::{BoxFuture, FutureExt, OptionFuture, join_all};
@@ -48,6 +49,8 @@ pub(super) enum Mode {
 /// What a worker is made of.
 pub(super) struct Core {
     pub(super) store: Arc<dyn QueueStore>,
+    /// The store's clock.
+    pub(super) time: Arc<StoreTime>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) timeout: Duration,
     pub(super) queue: QueueId,
@@ -96,6 +99,8 @@ struct Answered {
 struct Run<'a> {
     core: Arc<Core>,
     mode: Mode,
+    /// For one that ends by itself: what it looks at before.
+    clockwork: Option<Clockwork>,
     ran: Ran,
     shown: &'a watch::Sender<(Ran, bool)>,
     handlers: JoinSet<Ended>,
@@ -109,11 +114,17 @@ struct Run<'a> {
     resting: Option<Instant>,
 }
 
-pub(super) async fn work(core: Arc<Core>, mode: Mode, shown: &watch::Sender<(Ran, bool)>) -> Ran {
+pub(super) async fn work(
+    core: Arc<Core>,
+    mode: Mode,
+    clockwork: Option<Clockwork>,
+    shown: &watch::Sender<(Ran, bool)>,
+) -> Ran {
     let left = if mode == Mode::Once { 1 } else { usize::MAX };
     let mut run = Run {
         core,
         mode,
+        clockwork,
         ran: Ran::default(),
         shown,
         handlers: JoinSet::new(),
@@ -136,10 +147,10 @@ impl Run<'_> {
         let (mut stepping, mut waiting) = (false, false);
         while !stop.is_cancelled() {
             self.gather();
-            let room = self.room();
-            if self.mode != Mode::Always && self.is_over(room, stepping).await {
+            if self.mode != Mode::Always && self.is_over(self.room(), stepping).await {
                 break;
             }
+            let room = self.room();
             if !stepping && self.resting.is_none() && (!self.ended.is_empty() || (room > 0 && !self.idle)) {
                 step = Some(self.step(room)).into();
                 (stepping, waiting, wait) = (true, false, None.into());
@@ -199,6 +210,14 @@ impl Run<'_> {
     async fn is_over(&mut self, room: usize, stepping: bool) -> bool {
         let busy = stepping || !self.handlers.is_empty() || !self.ended.is_empty() || self.resting.is_some();
         if busy || (room > 0 && !self.idle) {
+            return false;
+        }
+        let has_had_its_job = self.mode == Mode::Once && self.ran != Ran::default();
+        if let Some(clockwork) = self.clockwork.take()
+            && !has_had_its_job
+            && clockwork.look_once().await
+        {
+            (self.idle, self.left) = (false, self.left.max(1));
             return false;
         }
         if self.mode == Mode::Once {
@@ -273,6 +292,7 @@ impl Run<'_> {
         }
         self.shown.send_replace((self.ran, false));
         self.core.figures.taken(stepped.jobs.len());
+        self.core.time.set(stepped.now, self.core.clock.boot());
         self.next_due = stepped.next_due.map(|due| (due, stepped.now));
         self.idle = stepped.jobs.len() < self.room();
         self.left = self.left.saturating_sub(stepped.jobs.len());
@@ -296,7 +316,8 @@ impl Run<'_> {
         let limit =
             settings.timeout_ms.map(Duration::from_millis).into_iter().chain(core.options.max_runtime).min();
         let (queue, group) = (core.queue.name.clone(), core.group.clone());
-        let job = RawJob { taken, settings, queue, group, limit, control };
+        let turn = Turn::new(core.lease.get());
+        let job = RawJob { taken, settings, queue, group, limit, control, turn };
         let limit = limit.filter(|_| !core.handler.keeps_time());
         self.handlers.spawn(async move {
             let facts = Facts::new(job.clone(), core.options.max_snooze, now);

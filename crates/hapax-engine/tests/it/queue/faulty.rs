@@ -27,6 +27,11 @@ pub(super) struct Unsteady {
     pub(super) steps: AtomicU32,
     pub(super) waits: AtomicU32,
     pub(super) beats: AtomicU32,
+    pub(super) looks: AtomicU32,
+    /// Whether schedules cannot be read.
+    pub(super) blind: AtomicBool,
+    /// Whether schedules cannot be moved.
+    pub(super) stuck: AtomicBool,
     /// Whether beats fail.
     pub(super) deaf: AtomicBool,
 }
@@ -39,6 +44,9 @@ impl Unsteady {
             steps: AtomicU32::new(0),
             waits: AtomicU32::new(0),
             beats: AtomicU32::new(0),
+            looks: AtomicU32::new(0),
+            blind: AtomicBool::new(false),
+            stuck: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
         }
     }
@@ -140,6 +148,10 @@ impl QueueStore for Unsteady {
         self.queues.put_schedule(namespace, schedule).await
     }
     async fn schedules(&self, req: &Schedules) -> StoreResult<Vec<Schedule>> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        if self.blind.load(Ordering::SeqCst) {
+            return Err(error());
+        }
         self.queues.schedules(req).await
     }
     async fn remove_schedule(&self, namespace: &Namespace, name: &ScheduleName) -> StoreResult<bool> {
@@ -152,6 +164,9 @@ impl QueueStore for Unsteady {
         from: Timestamp,
         to: Timestamp,
     ) -> StoreResult<bool> {
+        if self.stuck.load(Ordering::SeqCst) {
+            return Err(error());
+        }
         self.queues.advance_schedule(namespace, name, from, to).await
     }
     fn joins(&self, keys: &Arc<dyn IdempotencyStore>) -> bool {

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-async fn until(condition: impl AsyncFn() -> bool) {
+pub(super) async fn until(condition: impl AsyncFn() -> bool) {
     let waited = async {
         while !condition().await {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -49,7 +49,7 @@ async fn an_idle_worker_asks_seldom() {
     tokio::time::sleep(secs(5)).await;
     let calls = || {
         let store = &post.store;
-        [&store.steps, &store.waits, &store.beats]
+        [&store.steps, &store.waits, &store.beats, &store.looks]
             .map(|calls| calls.load(Ordering::SeqCst))
             .iter()
             .sum::<u32>()

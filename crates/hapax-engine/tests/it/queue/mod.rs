@@ -5,7 +5,10 @@ mod ends;
 mod faulty;
 mod figures;
 mod idempotent;
+mod layers;
 mod life;
+mod schedule_sets;
+mod schedules;
 
 use crate::support::PausedClock;
 use faulty::Unsteady;

@@ -144,12 +144,12 @@ pub(super) fn parse_pointer(text: &str) -> Result<String, String> {
     Err(format!("`{text}` is no JSON pointer: write /name, or /list/0/name"))
 }
 
-fn parse_priority(text: &str) -> Result<Priority, String> {
+pub(in super::super) fn parse_priority(text: &str) -> Result<Priority, String> {
     let number = text.parse().ok().and_then(Priority::from_number);
     number.ok_or_else(|| format!("`{text}` is no priority: there are 0 (first), 1, 2 and 3"))
 }
 
-fn parse_backoff(text: &str) -> Result<Backoff, String> {
+pub(in super::super) fn parse_backoff(text: &str) -> Result<Backoff, String> {
     const FORM: &str = "write fixed:5s or exponential:1s:1h";
     let mut parts = text.split(':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
