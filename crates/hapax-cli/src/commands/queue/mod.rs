@@ -5,6 +5,7 @@
 //! | `add` | adds jobs |
 //! | `work` | runs a command for each job |
 //! | `stats`, `list`, `show` | look |
+//! | `why` | tells what happened to a job |
 //! | `dead`, `edit` | dead letters |
 //! | `wait` | waits for the end of a job |
 //! | `time` | gives a waiting job another time |
@@ -20,6 +21,7 @@ mod show;
 mod stats;
 mod time;
 mod wait;
+mod why;
 #[cfg(unix)]
 mod work;
 
@@ -63,6 +65,7 @@ enum QueueCommand {
     Stats(stats::Stats),
     List(list::ListJobs),
     Show(show::Show),
+    Why(why::Why),
     Wait(wait::Wait),
     Dead(dead::Dead),
     Edit(edit::Edit),
@@ -86,6 +89,7 @@ impl Queue {
             QueueCommand::Stats(stats) => stats.run(context).await,
             QueueCommand::List(list) => list.run(context).await,
             QueueCommand::Show(show) => show.run(context).await,
+            QueueCommand::Why(why) => why.run(context).await,
             QueueCommand::Wait(wait) => wait.run(context).await,
             QueueCommand::Dead(dead) => dead.run(context).await,
             QueueCommand::Edit(edit) => edit.run(context).await,
