@@ -26,7 +26,7 @@ impl Examine for RedisStore {
         found.fact("place", self.connector().place.clone());
         let time = self.asked(Ask::Plain(key, cmd("TIME"))).await.map_err(|failure| failure.error(OP))?;
         found.store_time = millis(&time).map(Timestamp::from_millis);
-        let missing = self.missing_rights().await;
+        let missing = self.missing_of(PROBES).await;
         match self.servers().await {
             Ok(servers) => {
                 let wait_replicas = self.connector().options.wait_replicas;
@@ -82,11 +82,11 @@ impl RedisStore {
         Ok(servers)
     }
 
-    /// The commands of the store that this user may not call: each is tried where it changes nothing.
-    async fn missing_rights(&self) -> Vec<&'static str> {
+    /// The commands among these that this user may not call: each is tried where it changes nothing.
+    pub(crate) async fn missing_of(&self, probes: &[Probe]) -> Vec<&'static str> {
         let key = self.keys().meta("doctor");
         let mut missing = Vec::new();
-        for (command, rest) in PROBES {
+        for (command, rest) in probes {
             let mut probe = cmd(command);
             for word in *rest {
                 probe.arg(if *word == "KEY" { key.as_str() } else { word });
@@ -100,8 +100,11 @@ impl RedisStore {
     }
 }
 
+/// A command and what follows it; `KEY`: a key that nobody uses.
+pub(crate) type Probe = (&'static str, &'static [&'static str]);
+
 /// What the store calls, in a form that changes nothing: there is nothing under the key.
-const PROBES: &[(&str, &[&str])] = &[
+const PROBES: &[Probe] = &[
     ("GET", &["KEY"]),
     ("SET", &["KEY", "", "XX"]),
     ("DEL", &["KEY"]),

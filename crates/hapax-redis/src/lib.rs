@@ -16,7 +16,7 @@
 //!   SCAN ZADD ZSCAN ZREMRANGEBYSCORE PEXPIRE`; `WAIT` for `wait_replicas`; `INFO` and `CONFIG|GET` for `hapax doctor`; for Sentinel `ROLE`, and `SENTINEL` there;
 //!   for Cluster `CLUSTER|SLOTS` and what its driver asks (`CLUSTER`, `PING`, `ASKING`, `READONLY`).
 //! - **Queues** ([`RedisQueues`]) have their keys under `PREFIX{q*`, all of one queue in one slot, and need besides `HGET HSET
-//!   HDEL HLEN HMGET HEXISTS HINCRBY HGETALL ZREM ZRANGE ZRANGEBYSCORE ZRANGEBYLEX ZREMRANGEBYRANK ZMSCORE ZSCORE ZCARD
+//!   HDEL HLEN HMGET HEXISTS HINCRBY HGETALL HSCAN ZREM ZRANGE ZRANGEBYSCORE ZRANGEBYLEX ZREMRANGEBYRANK ZMSCORE ZSCORE ZCARD
 //!   ZCOUNT BITFIELD EXISTS UNLINK RENAME BZPOPMIN`. Whoever waits for jobs has a connection of its own for it.
 //! - **Listing** goes through all keys of the server, a part at a time; unknown outcomes alone are found without.
 //!   Nothing is ever pruned: Redis removes what is over.

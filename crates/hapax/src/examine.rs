@@ -41,13 +41,21 @@ impl Diagnosis {
 }
 
 impl Hapax {
-    /// Looks at the store: what may harm its promise, and what to do about it. Reads only.
+    /// Looks at the store: what may harm its promise, and what to do about it; also at the books of its queues. Reads only.
     pub fn examine(&self) -> BoxFuture<'_, StoreResult<Diagnosis>> {
         Box::pin(async move {
             // The machine's own clock: that of the backend may show the store's time.
             let (mut examination, asked) = (Examination::default(), SystemClock.now());
             if let Some(examiner) = &self.backend().examiner {
                 examination = examiner.examine().await?;
+            }
+            if let Some(queues) = &self.backend().queue {
+                match queues.books(None).await {
+                    Ok(books) => books.judge(&mut examination),
+                    // That says it.
+                    Err(_) if examination.severity() == Some(Severity::Error) => {}
+                    Err(error) => return Err(error),
+                }
             }
             let clock_ahead_ms = examination.store_time.map(|store| ahead(store, asked, SystemClock.now()));
             let round_trip = match self.round_trip().await {
@@ -126,7 +134,9 @@ pub struct Unfit {
 
 impl Unfit {
     pub(crate) fn check(diagnosis: &Diagnosis) -> Result<(), Self> {
-        let is_error = |finding: &&Finding| finding.severity == Severity::Error;
+        // The books of queues tell of what was lost before: a store that keeps its promise from now on is fit.
+        let is_error =
+            |finding: &&Finding| finding.severity == Severity::Error && !finding.check.starts_with("queue_");
         let findings: Vec<_> = diagnosis.examination.findings.iter().filter(is_error).cloned().collect();
         if findings.is_empty() { Ok(()) } else { Err(Self { findings }) }
     }
@@ -163,12 +173,14 @@ mod tests {
 
     #[test]
     fn only_errors_make_a_store_unfit() {
-        let diagnosis = |severity| {
+        let of = |check, severity| {
             let mut examination = Examination::default();
-            examination.find("eviction", severity, "it forgets", "set noeviction");
+            examination.find(check, severity, "it forgets", "set noeviction");
             Diagnosis { examination, round_trip: None, clock_ahead_ms: None }
         };
+        let diagnosis = |severity| of("eviction", severity);
         assert!(Unfit::check(&diagnosis(Severity::Warning)).is_ok());
+        assert!(Unfit::check(&of("queue_books", Severity::Error)).is_ok());
         let unfit = Unfit::check(&diagnosis(Severity::Error)).unwrap_err();
         assert!(unfit.to_string().contains("it forgets (eviction: set noeviction)"), "{unfit}");
     }

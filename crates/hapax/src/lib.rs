@@ -69,7 +69,7 @@ pub mod protocol {
 pub mod queue {
     pub use hapax_core::queue::{
         Counts, DeadReason, Due, Group, JobInfo, JobState, Limits, OnConflict, Priority, Put, QueueName,
-        QueueStats, QueueStore, Uid,
+        QueueStats, QueueStore, Uid, history,
     };
     pub use hapax_engine::queue::*;
 }

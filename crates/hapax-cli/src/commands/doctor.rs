@@ -16,7 +16,9 @@ use std::time::Duration;
 
 /// Look at the store: what may harm its promise, and what to do
 ///
-/// Connects, measures the round trip, compares clocks, and asks the store for its version, persistence, replicas and room. It
+/// Connects, measures the round trip, compares clocks, and asks the store for its version, persistence, replicas and room, and
+/// proves the books of each queue: what was added is done, dead, cancelled, waiting or running, each job has its body and its
+/// place, somebody works for each group. It
 /// changes nothing; a store on a server is made by connecting, where it is missing. Findings are info, warnings (speed, or a promise in a rare case) and errors (the store cannot keep its
 /// promise like this); with an error the exit code is 1.
 #[derive(Debug, Args)]

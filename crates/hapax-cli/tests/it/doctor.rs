@@ -85,3 +85,26 @@ fn a_damaged_store_is_an_error() {
     assert_eq!(findings(&ran.json()), found("integrity", "error"));
     sandbox.hapax(&["doctor"]).exits(1);
 }
+
+#[test]
+fn the_books_of_queues_are_looked_at() {
+    let sandbox = Sandbox::new();
+    sandbox.hapax(&["queue", "add", "q", "1"]).exits(0);
+    let object = sandbox.hapax(&["doctor", "--json"]).exits(0).json();
+    assert_eq!((&object["facts"]["queues"], findings(&object)), (&json!("1"), vec![]));
+    sandbox.sh(&["queue", "work", "q", "--until-empty"], "exit 65").exits(1);
+    let object = sandbox.hapax(&["doctor", "--json"]).exits(0).json();
+    assert_eq!(findings(&object), found("queue_dead", "info"));
+    let remedy = object["findings"][0]["remedy"].as_str().unwrap();
+    assert!(remedy.starts_with("hapax queue dead list q"), "{remedy}");
+    let database = rusqlite::Connection::open(sandbox.database()).unwrap();
+    database.execute_batch("UPDATE hapax_queue_group SET done = 7").unwrap();
+    let ran = sandbox.hapax(&["doctor"]).exits(1);
+    assert!(
+        ran.stdout.contains("error: queue_books: queue `q`") && ran.stdout.contains("7 are too many"),
+        "{}",
+        ran.stdout
+    );
+    // A store whose books tell of the past is still fit.
+    sandbox.hapax(&["queue", "add", "q", "2"]).exits(0);
+}

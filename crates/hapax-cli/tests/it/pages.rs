@@ -19,6 +19,7 @@ const COMMANDS: &[&[&str]] = &[
     &["queue", "stats"],
     &["queue", "list"],
     &["queue", "show"],
+    &["queue", "why"],
     &["queue", "wait"],
     &["queue", "cron"],
     &["queue", "cron", "put"],

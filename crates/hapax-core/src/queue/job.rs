@@ -1,6 +1,6 @@
 //! A job: as it is added, handed out, and shown.
 
-use super::{Consumer, Group, Uid};
+use super::{Consumer, Group, Uid, history::History};
 use crate::{Fingerprint, Key, Span, Timestamp, idempotency::Receipt};
 use bytes::Bytes;
 use std::{fmt, time::Duration};
@@ -313,6 +313,8 @@ pub struct JobInfo {
     pub at: Timestamp,
     /// Who has it, while it runs.
     pub consumer: Option<Consumer>,
+    /// Since when.
+    pub taken_at: Option<Timestamp>,
     /// Why it is dead.
     pub reason: Option<DeadReason>,
     /// What its handler said last.
@@ -323,4 +325,6 @@ pub struct JobInfo {
     pub settings: Bytes,
     /// Its result, where one is kept.
     pub result: Option<Receipt>,
+    /// What happened to it beside the usual: from [`find`](super::QueueStore::find), and empty on the pages of a list.
+    pub history: History,
 }

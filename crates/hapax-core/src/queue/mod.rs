@@ -7,11 +7,14 @@
 //! Payloads, settings and results are opaque bytes. How often a job may fail, and when it is due again, is the
 //! engine's part; stores count and put in order.
 
+pub mod books;
+pub mod history;
 mod job;
 pub mod machine;
 mod names;
 mod request;
 
+pub use books::{Books, GroupBooks};
 pub use job::{Added, Counts, DeadReason, Due, JobInfo, JobState, NewJob, OnConflict, Priority, Taken};
 pub use names::{Consumer, Group, InvalidQueueName, InvalidUid, QueueId, QueueName, ScheduleName, Uid};
 pub use request::{
@@ -71,6 +74,13 @@ pub trait QueueStore: Send + Sync + fmt::Debug {
 
     /// The figures of all groups of one queue, or of all queues of the namespace, by name.
     async fn stats(&self, namespace: &Namespace, queue: Option<&QueueName>) -> StoreResult<Vec<QueueStats>>;
+
+    /// Looks at the records themselves, for `hapax doctor`: of one queue, or of all in all namespaces, the first
+    /// [`books::MOST_QUEUES`] of them. Bounded work; changes nothing. A store that does not look says nothing.
+    async fn books(&self, queue: Option<&QueueId>) -> StoreResult<Books> {
+        let _ = queue;
+        Ok(Books::default())
+    }
 
     /// Cancels a job in all groups. One that waits is removed and its job id is free; of one that runs its worker is
     /// told.

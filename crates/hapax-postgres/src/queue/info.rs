@@ -10,7 +10,7 @@ use hapax_core::{
     Namespace, StoreResult,
     queue::{
         Consumer, DeadReason, Group, JobInfo, JobPage, JobRef, JobState, ListJobs, Priority, QueueId,
-        QueueName, QueueStats,
+        QueueName, QueueStats, history::History,
     },
 };
 use sqlx::{Error, Row as _, postgres::PgRow};
@@ -97,16 +97,18 @@ fn info(row: &PgRow) -> Result<JobInfo, Error> {
         added_at: row::instant(row, "added_at")?,
         at: row::maybe_instant(row, "at")?.unwrap_or_default(),
         consumer: row::named(row, "consumer", Consumer::new)?,
+        taken_at: row::maybe_instant(row, "taken_at")?,
         // A newer version may know others.
         reason: string(row, "reason")?.and_then(|word| DeadReason::parse(&word)),
         error: string(row, "error")?,
         payload: row::bytes(row, "payload")?,
         settings: row::bytes(row, "settings")?,
         result: row::receipt(row)?,
+        history: History::read(&row::bytes(row, "history")?),
     })
 }
 
-fn stats(row: &PgRow) -> Result<QueueStats, Error> {
+pub(super) fn stats(row: &PgRow) -> Result<QueueStats, Error> {
     let now = row::instant(row, "now")?;
     Ok(QueueStats {
         queue: row::name(row, "queue", QueueName::new)?,

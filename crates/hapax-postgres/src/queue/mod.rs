@@ -5,6 +5,7 @@
 
 mod add;
 mod beat;
+mod books;
 mod info;
 mod manage;
 mod row;
@@ -20,7 +21,7 @@ use hapax_core::{
     Namespace, StoreResult, Timestamp,
     idempotency::{IdempotencyStore, Write},
     queue::{
-        Added, Beat, Beaten, Cancelled, Due, Edit, GiveBack, Group, JobInfo, JobPage, JobRef, Limits,
+        Added, Beat, Beaten, Books, Cancelled, Due, Edit, GiveBack, Group, JobInfo, JobPage, JobRef, Limits,
         ListJobs, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, Redrive, Redriven, Schedule,
         ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
     },
@@ -90,6 +91,10 @@ impl QueueStore for PostgresStore {
 
     async fn stats(&self, namespace: &Namespace, queue: Option<&QueueName>) -> StoreResult<Vec<QueueStats>> {
         self.figures(namespace, queue).await
+    }
+
+    async fn books(&self, queue: Option<&QueueId>) -> StoreResult<Books> {
+        self.look_at_books(queue).await
     }
 
     async fn cancel(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Cancelled> {

@@ -4,6 +4,7 @@
 use crate::support::{Place, open};
 use hapax_core::{
     Fingerprint, Key, Namespace, Span,
+    doctor::Examination,
     idempotency::{Completed, IdempotencyStore, Write},
     queue::{
         Added, Consumer, Due, End, Finish, Group, Limits, NewJob, OnConflict, Priority, QueueId, QueueName,
@@ -34,6 +35,7 @@ crate::list!("queue", &[hapax_testkit::postgres::PGBOUNCER];
     other_languages_can_add,
     a_fence_grows_when_the_clock_is_set_back,
     a_role_with_the_tables_can_use_queues,
+    books_that_do_not_add_up_are_found,
 );
 
 const LEASE: Duration = Duration::from_mins(1);
@@ -319,4 +321,40 @@ async fn a_role_with_the_tables_can_use_queues() {
     let ended = store.step(&Step { finishes, ..step("w", 1) }).await.unwrap();
     assert_eq!(ended.finished[0].key, Some(Completed::Stored));
     assert_eq!(store.purge(&jobs()).await.unwrap(), 0);
+}
+
+async fn books_that_do_not_add_up_are_found() {
+    let place = Place::new();
+    let store = place.store().await;
+    let all: Vec<_> = ["a", "b", "c", "d"]
+        .iter()
+        .zip(0..)
+        .map(|(id, n)| NewJob { job_id: Key::new(id).ok(), ..job(n) })
+        .collect();
+    store.add(&jobs(), &all).await.unwrap();
+    let found = async || {
+        let mut found = Examination::default();
+        store.books(None).await.unwrap().judge(&mut found);
+        found.findings.into_iter().map(|finding| (finding.check, finding.reason)).collect::<Vec<_>>()
+    };
+    let says = |found: &[(&str, String)], check: &str, word: &str| {
+        assert!(found.iter().any(|(c, reason)| *c == check && reason.contains(word)), "no {word}: {found:?}");
+    };
+    assert_eq!(found().await, []);
+    // One after the other, so that each is seen by itself.
+    place.run("UPDATE S.job SET payload = NULL WHERE job_id = 'a'").await;
+    let seen = found().await;
+    says(&seen, "queue_records", "1 jobs have a place in the queue and no body");
+    assert_eq!(seen.len(), 1);
+    place.run("DELETE FROM S.job_copy WHERE uid = (SELECT uid FROM S.job WHERE job_id = 'b')").await;
+    let seen = found().await;
+    says(&seen, "queue_records", "1 bodies of jobs have no place");
+    says(&seen, "queue_books", "figures say 4 waiting, 0 running, 0 dead, and its records are 3 waiting");
+    place.run("UPDATE S.queue_count SET waiting = 3 WHERE waiting = 4").await;
+    says(&found().await, "queue_books", "of 4 jobs that were added, 3 are ready");
+    place.run("UPDATE S.job SET alive = 0 WHERE job_id = 'b'").await;
+    says(&found().await, "queue_records", "1 job ids belong to jobs that are gone");
+    assert_eq!(store.step(&step("w", 4)).await.unwrap().jobs.len(), 3);
+    place.run("UPDATE S.job_copy SET lease = lease - 3600000 WHERE state = 1").await;
+    says(&found().await, "queue_workers", "3 jobs run with workers that have not been heard of");
 }

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use hapax_core::{
     Fingerprint, Key, Timestamp,
     idempotency::Receipt,
-    queue::{Consumer, Counts, DeadReason, Due, JobInfo, JobState, NewJob, Priority, Taken, Uid},
+    queue::{
+        Consumer, Counts, DeadReason, Due, JobInfo, JobState, NewJob, Priority, Taken, Uid, history::History,
+    },
 };
 
 /// The latest instant that a score holds exactly.
@@ -35,6 +37,12 @@ pub(super) fn consumer(filled: &[u8]) -> Option<Consumer> {
 /// A job as it runs.
 pub(super) fn name(uid: &Uid, delivery: u64, filled: &[u8]) -> Vec<u8> {
     [uid.as_bytes(), &delivery.to_be_bytes()[..], filled].concat()
+}
+
+/// Since when a job runs: a delivery number is the time of its step in microseconds, or barely above.
+pub(super) fn taken_at(name: &[u8]) -> Option<Timestamp> {
+    let micros = u64::from_be_bytes(*name.get(16..)?.first_chunk()?);
+    Some(Timestamp::from_millis(i64::try_from(micros / 1000).ok()?))
 }
 
 pub(super) fn due(due: Due) -> String {
@@ -218,11 +226,13 @@ pub(super) fn info(
         added_at: body.added_at,
         at,
         consumer: None,
+        taken_at: None,
         reason: facts.reason.filter(|_| state == JobState::Dead),
         error: facts.error,
         payload: body.payload,
         settings: body.settings,
         result: None,
+        history: History::default(),
     })
 }
 
@@ -251,11 +261,13 @@ pub(super) fn remembered(
         added_at,
         at,
         consumer: None,
+        taken_at: None,
         reason: None,
         error: None,
         payload: Bytes::new(),
         settings: bytes.slice(rest.at..),
         result,
+        history: History::default(),
     })
 }
 

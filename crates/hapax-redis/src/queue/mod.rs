@@ -6,6 +6,7 @@
 //! transition is one script. See `docs/decisions.md` for why it is not a stream.
 
 mod add;
+mod books;
 mod call;
 mod form;
 mod index;
@@ -23,7 +24,7 @@ use hapax_core::{
     Namespace, StoreResult, Timestamp,
     idempotency::{IdempotencyStore, Write},
     queue::{
-        Added, Beat, Beaten, Cancelled, Due, Edit, GiveBack, Group, JobInfo, JobPage, JobRef, Limits,
+        Added, Beat, Beaten, Books, Cancelled, Due, Edit, GiveBack, Group, JobInfo, JobPage, JobRef, Limits,
         ListJobs, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, Redrive, Redriven, Schedule,
         ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
     },
@@ -133,6 +134,10 @@ impl QueueStore for RedisQueues {
 
     async fn stats(&self, namespace: &Namespace, queue: Option<&QueueName>) -> StoreResult<Vec<QueueStats>> {
         says("count jobs", self.0.counted(namespace, queue).await)
+    }
+
+    async fn books(&self, queue: Option<&QueueId>) -> StoreResult<Books> {
+        says("look at queues", self.0.looked(queue).await)
     }
 
     async fn cancel(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Cancelled> {

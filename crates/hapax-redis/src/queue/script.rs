@@ -19,12 +19,18 @@ macro_rules! script {
 }
 
 // A server whose memory is full refuses new jobs. What ends one, or puts it off, must still go through.
-script!(ADD, "#!lua\n", ["places"], part!("add"));
-script!(STEP, "#!lua flags=allow-oom\n", ["facts", "over", "room"], "local complete_keys\n", part!("step"),);
+script!(ADD, "#!lua\n", ["story", "places"], part!("add"));
+script!(
+    STEP,
+    "#!lua flags=allow-oom\n",
+    ["facts", "story", "over", "room"],
+    "local complete_keys\n",
+    part!("step"),
+);
 script!(
     JOINT,
     "#!lua flags=allow-oom\n",
-    ["facts", "over", "room"],
+    ["facts", "story", "over", "room"],
     "local function complete_keys(KEYS, ARGV)\n",
     include_str!("../scripts/complete_usual.lua"),
     include_str!("../scripts/common.lua"),
@@ -32,22 +38,28 @@ script!(
     "end\n",
     part!("step"),
 );
-script!(BEAT, "#!lua flags=allow-oom\n", ["facts", "over", "back"], part!("beat"));
-script!(GIVE_BACK, "#!lua flags=allow-oom\n", ["facts", "over", "back"], part!("give_back"));
+script!(BEAT, "#!lua flags=allow-oom\n", ["facts", "story", "over", "back"], part!("beat"));
+script!(GIVE_BACK, "#!lua flags=allow-oom\n", ["facts", "story", "over", "back"], part!("give_back"));
 script!(LOOK, "#!lua flags=allow-oom\n", ["room"], part!("look"));
 script!(SUBSCRIBE, "#!lua\n", [], part!("subscribe"));
 script!(UNSUBSCRIBE, "#!lua flags=allow-oom\n", [], part!("unsubscribe"));
-script!(CLEAR, "#!lua flags=allow-oom\n", ["facts", "over"], part!("clear"));
-script!(FIND, "#!lua flags=no-writes\n", ["places", "meant"], part!("find"));
+script!(CLEAR, "#!lua flags=allow-oom\n", ["facts", "story", "over"], part!("clear"));
+script!(FIND, "#!lua flags=no-writes\n", ["places", "meant", "runs"], part!("find"));
 script!(LIST, "#!lua flags=no-writes\n", [], part!("list"));
+script!(BOOKS, "#!lua flags=no-writes\n", [], part!("books"));
 script!(STATS, "#!lua flags=no-writes\n", [], part!("stats"));
-script!(CANCEL, "#!lua flags=allow-oom\n", ["facts", "over", "places", "meant"], part!("cancel"));
-script!(RESCHEDULE, "#!lua\n", ["facts", "places", "meant"], part!("reschedule"));
+script!(
+    CANCEL,
+    "#!lua flags=allow-oom\n",
+    ["facts", "story", "over", "places", "meant", "runs"],
+    part!("cancel")
+);
+script!(RESCHEDULE, "#!lua\n", ["facts", "story", "places", "meant"], part!("reschedule"));
 script!(PAUSE, "#!lua flags=allow-oom\n", [], part!("pause"));
 script!(LIMITS, "#!lua\n", [], part!("limits"));
-script!(REDRIVE, "#!lua\n", ["facts", "over", "places"], part!("redrive"));
-script!(EDIT, "#!lua\n", ["facts", "over", "places"], part!("edit"));
-script!(DROP_DEAD, "#!lua flags=allow-oom\n", ["facts", "over", "places"], part!("drop_dead"));
+script!(REDRIVE, "#!lua\n", ["facts", "story", "over", "places"], part!("redrive"));
+script!(EDIT, "#!lua\n", ["facts", "story", "over", "places"], part!("edit"));
+script!(DROP_DEAD, "#!lua flags=allow-oom\n", ["facts", "story", "over", "places"], part!("drop_dead"));
 script!(PRUNE, "#!lua flags=allow-oom\n", [], part!("prune"));
 pub(super) static PUT_SCHEDULE: Script = Script::new("#!lua\n", part!("put_schedule"));
 pub(super) static ADVANCE_SCHEDULE: Script =

@@ -10,7 +10,9 @@ use super::{
 use crate::error::Failure;
 use hapax_core::{
     Namespace, Timestamp,
-    queue::{JobInfo, JobPage, JobRef, JobState, ListJobs, QueueId, QueueName, QueueStats, Uid},
+    queue::{
+        JobInfo, JobPage, JobRef, JobState, ListJobs, QueueId, QueueName, QueueStats, Uid, history::History,
+    },
 };
 use redis::Value;
 use std::{fmt::Write as _, sync::Arc, time::Duration};
@@ -241,8 +243,10 @@ fn read_found(place: &Place, uid: Uid, found: Value) -> Option<JobInfo> {
     let (body, facts) = (call::bytes(parts.next()?)?, call::bytes(parts.next()?)?);
     let consumer = call::bytes(parts.next()?)?;
     let consumer = form::consumer(&consumer);
+    let taken_at = Some(call::number(&parts.next()?)?).filter(|at| *at >= 0).map(Timestamp::from_millis);
+    let history = History::read(&call::bytes(parts.next()?)?);
     let info = form::info(uid, state, at, body, facts)?;
-    Some(JobInfo { group: place.groups().name(number), consumer, ..info })
+    Some(JobInfo { group: place.groups().name(number), consumer, taken_at, history, ..info })
 }
 
 type Read = (i64, Vec<u8>, Option<JobInfo>);
@@ -263,6 +267,7 @@ fn read_seen(state: JobState, name: Value, score: &Value, body: Value, facts: Va
     let mut info = form::info(uid, state, Timestamp::from_millis(score), body, call::bytes(facts)?)?;
     if state == JobState::Running {
         info.consumer = form::consumer(name.get(24..)?);
+        info.taken_at = form::taken_at(&name);
     }
     Some((score, name, Some(info)))
 }

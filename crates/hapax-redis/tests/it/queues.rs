@@ -3,6 +3,7 @@
 use crate::support::{at, open, raw, run, span, until};
 use hapax_core::{
     Applied, Coded as _, Key, Namespace,
+    doctor::{Examination, Severity},
     idempotency::{Receipt, Write},
     queue::{
         Added, Beat, Consumer, DeadReason, Due, End, Finish, GiveBack, Group, JobRef, JobState, Limits,
@@ -37,6 +38,8 @@ crate::list!("queues", &[];
     what_is_sent_twice_is_done_once,
     jobs_in_an_answer_that_was_lost_come_back_without_a_loss,
     a_waiter_outlives_a_server_that_restarts,
+    books_that_do_not_add_up_are_found,
+    rights_that_queues_need_are_told,
 );
 
 async fn queues(url: &str) -> RedisQueues {
@@ -441,7 +444,7 @@ async fn a_cluster_has_all_keys_of_a_queue_in_one_slot() {
 /// As the documentation of the crate lists them.
 const COMMANDS: &str = "+get +set +del +time +pttl +evalsha +eval +scan +zadd +zscan +zremrangebyscore +pexpire +hget \
                         +hset +hdel +hlen +hmget +hexists +hincrby +hgetall +zrem +zrange +zrangebyscore +zrangebylex \
-                        +zremrangebyrank +zmscore +zscore +zcard +zcount +bitfield +exists +unlink +rename +bzpopmin";
+                        +zremrangebyrank +zmscore +zscore +zcard +zcount +bitfield +exists +unlink +rename +bzpopmin +hscan";
 
 async fn the_listed_commands_are_enough_for_queues() {
     let server = Redis::start();
@@ -577,4 +580,73 @@ async fn a_waiter_outlives_a_server_that_restarts() {
     assert!(are_new(&store.add(&queue("q"), &[job(1)]).await.unwrap()));
     store.wait(&wait(Duration::from_mins(1))).await.unwrap();
     assert_eq!(store.step(&step(1)).await.unwrap().jobs.len(), 1);
+}
+
+/// What the doctor says of the queues of a store.
+async fn found(store: &RedisQueues) -> Vec<(&'static str, Severity, String)> {
+    let mut found = Examination::default();
+    store.books(None).await.unwrap().judge(&mut found);
+    let of = |finding: hapax_core::doctor::Finding| {
+        (finding.check, finding.severity, format!("{}: {}", finding.reason, finding.remedy))
+    };
+    found.findings.into_iter().map(of).collect()
+}
+
+#[track_caller]
+fn says(found: &[(&str, Severity, String)], check: &str, word: &str) {
+    assert!(found.iter().any(|(c, _, said)| *c == check && said.contains(word)), "no {word}: {found:?}");
+}
+
+async fn books_that_do_not_add_up_are_found() {
+    let server = Redis::start();
+    let store = queues(&server.url()).await;
+    let jobs = [named(1, "a"), named(2, "b"), named(3, "c"), named(4, "d")];
+    assert!(are_new(&store.add(&queue("q"), &jobs).await.unwrap()));
+    let mut probe = raw(&server.url()).await;
+    let mut run = async |words: &[&[u8]]| {
+        let mut cmd = redis::Cmd::new();
+        for word in words {
+            cmd.arg(*word);
+        }
+        let _: redis::Value = cmd.query_async(&mut probe).await.unwrap();
+    };
+    let key = |what: &str| format!("hapax{{q7:defaultq}}:{what}").into_bytes();
+    assert_eq!(found(&store).await, []);
+    // One after the other, so that each is seen by itself.
+    run(&[b"HDEL", &key("0:b"), uid(1).as_bytes()]).await;
+    let seen = found(&store).await;
+    says(&seen, "queue_records", "1 jobs have a place in the queue and no body");
+    says(&seen, "queue_records", "1 job ids belong to jobs that are gone");
+    assert_eq!(seen.len(), 2);
+    run(&[b"ZREMRANGEBYRANK", &key("0:q1"), b"1", b"1"]).await;
+    let seen = found(&store).await;
+    says(&seen, "queue_records", "1 bodies of jobs have no place");
+    says(&seen, "queue_books", "of 4 jobs that were added, 3 are ready");
+    let taken = store.step(&step(4)).await.unwrap();
+    assert_eq!(taken.jobs.len(), 2);
+    let late = (taken.now.as_millis() - 3_600_000).to_string();
+    let last = taken.jobs.last().unwrap();
+    let name = [&last.uid.as_bytes()[..], &last.delivery.to_be_bytes(), b"w", &[0xFF; 40]].concat();
+    run(&[b"ZADD", &key("0:r"), b"XX", late.as_bytes(), &name]).await;
+    says(&found(&store).await, "queue_workers", "1 jobs run with workers that have not been heard of");
+    says(&found(&store).await, "queue_workers", "one with `w`");
+}
+
+async fn rights_that_queues_need_are_told() {
+    let server = Redis::start();
+    let user = format!("ACL SETUSER ada on >pw allkeys -@all {COMMANDS}");
+    assert!(server.ask(&user).starts_with("+OK"));
+    let store = queues(&at(&server, "ada:pw")).await;
+    let before = server.ask("DBSIZE");
+    assert_eq!(found(&store).await, []);
+    // Looking left nothing behind.
+    assert_eq!(server.ask("DBSIZE"), before);
+    assert!(are_new(&store.add(&queue("q"), &[job(1)]).await.unwrap()));
+    assert!(server.ask("ACL SETUSER ada -hset -bzpopmin -rename").starts_with("+OK"));
+    let seen = found(&store).await;
+    let told = "`HSET`, `RENAME`, `BZPOPMIN`: it cannot use queues, and none was looked at: ACL SETUSER <user> +hset +rename +bzpopmin";
+    says(&seen, "queue_rights", told);
+    assert_eq!(seen.iter().map(|(_, severity, _)| *severity).collect::<Vec<_>>(), [Severity::Error]);
+    assert!(server.ask("ACL SETUSER ada -zrangebylex").starts_with("+OK"));
+    assert_eq!(found(&store).await.first().map(|(_, severity, _)| *severity), Some(Severity::Info));
 }

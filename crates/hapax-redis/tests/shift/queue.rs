@@ -42,7 +42,8 @@ if string.find('q0q1q2q3rxt', kind, 1, true) then
 elseif kind == 'b' then
   each(function(_, value) return nearer(nearer(value, 9), 17) end)
 elseif kind == 'c' then
-  each(function(_, value) return nearer(value, 22) end)
+  -- A history tells of instants, which stay.
+  each(function(field, value) return #field == 16 and nearer(value, 22) or value end)
 elseif kind == 'm' then
   each(function(field, value)
     return string.find(field, '^[ts]%d+$') and tonumber(value) - by or value

@@ -2,13 +2,14 @@
 
 use super::{
     book::{Book, integer},
+    copy::JobCopy,
     record::{self, Record},
     row, state,
 };
 use crate::step::{Moment, Step};
 use hapax_core::{
     Fingerprint, Name, Timestamp,
-    queue::{Added, NewJob, OnConflict, QueueId},
+    queue::{Added, NewJob, OnConflict, QueueId, history::What},
 };
 use rusqlite::{OptionalExtension, params};
 use std::time::Duration;
@@ -25,8 +26,7 @@ const CONTENT: &str =
 const DELIVERED: &str = "SELECT state <> 0 OR delivery > 0 FROM hapax_job_copy WHERE grp = ?1 AND job = ?2";
 const REPLACE: &str = "UPDATE hapax_job SET fingerprint_version = ?2, fingerprint = ?3, priority = ?4, settings = ?5, \
                        payload = ?6 WHERE id = ?1";
-const REPLACE_COPY: &str =
-    "UPDATE hapax_job_copy SET priority = ?3, due = ?4, payload = NULL WHERE grp = ?1 AND job = ?2";
+const REPLACE_COPY: &str = "UPDATE hapax_job_copy SET priority = ?3, due = ?4, payload = NULL, history = ?5 WHERE grp = ?1 AND job = ?2";
 
 /// Adds jobs to a queue.
 #[derive(Clone)]
@@ -158,7 +158,10 @@ fn replace(tx: &Moment<'_>, book: &Book, new: &NewJob, known: &Record) -> rusqli
     ])?;
     let mut statement = tx.conn.prepare_cached(REPLACE_COPY)?;
     for sub in &book.subs {
-        statement.execute(params![sub.id, known.id, priority, due.as_millis()])?;
+        if let Some(copy) = JobCopy::of(tx.conn, sub.id, known.id)? {
+            let copy = copy.tells(tx.now.wall, What::Replaced, Some(due));
+            statement.execute(params![sub.id, known.id, priority, due.as_millis(), copy.history()])?;
+        }
     }
     Ok(due)
 }

@@ -10,6 +10,7 @@ use hapax_core::{
     idempotency::{Receipt, Write},
     queue::{
         Consumer, Counts, Uid,
+        history::{self, Event, What},
         machine::{Facts, Fate},
     },
 };
@@ -24,13 +25,13 @@ macro_rules! columns {
     () => {
         concat!(
             "c.state, c.due, c.seq, c.delivery, c.consumer, c.fence, c.attempts, c.losses, c.snoozes, c.given_back, \
-             c.redriven, c.snoozed_since, c.cancelled, c.lease, c.boot_id, ",
+             c.redriven, c.snoozed_since, c.cancelled, c.lease, c.boot_id, c.history, ",
             record::columns!()
         )
     };
 }
 pub(super) use columns;
-const OF_RECORD: usize = 15;
+const OF_RECORD: usize = 16;
 /// How many those are.
 pub(super) const COLUMNS: usize = OF_RECORD + record::COLUMNS;
 
@@ -48,8 +49,8 @@ const DELETE: &str = "DELETE FROM hapax_job_copy WHERE grp = ?1 AND job = ?2";
 const MOVE: &str = "UPDATE hapax_job_copy SET state = ?3, due = ?4, seq = ?5, attempts = ?6, losses = ?7, snoozes = ?8, \
                     given_back = ?9, redriven = ?10, snoozed_since = ?11, cancelled = ?12, consumer = NULL, \
                     boot_id = NULL, lease = NULL, fence = NULL, reason = ?13, died_at = ?14, \
-                    error = CASE WHEN ?15 THEN ?16 ELSE error END WHERE grp = ?1 AND job = ?2";
-const CANCEL: &str = "UPDATE hapax_job_copy SET cancelled = 1 WHERE grp = ?1 AND job = ?2";
+                    error = CASE WHEN ?15 THEN ?16 ELSE error END, history = ?17 WHERE grp = ?1 AND job = ?2";
+const CANCEL: &str = "UPDATE hapax_job_copy SET cancelled = 1, history = ?3 WHERE grp = ?1 AND job = ?2";
 const EXTEND: &str = "UPDATE hapax_job_copy SET lease = ?3, boot_id = ?4 WHERE grp = ?1 AND job = ?2";
 
 /// Its row in a group, with that of the job.
@@ -64,6 +65,8 @@ pub(super) struct JobCopy {
     pub(super) facts: Facts,
     lease: Option<u64>,
     boot_id: Option<String>,
+    /// The bytes of a [`History`](hapax_core::queue::history::History).
+    history: Option<Vec<u8>>,
     pub(super) record: Record,
 }
 
@@ -90,6 +93,7 @@ impl JobCopy {
             },
             lease: row.get::<_, Option<i64>>(13)?.map(natural),
             boot_id: row.get(14)?,
+            history: row.get(15)?,
             record: Record::read(row, OF_RECORD)?,
         })
     }
@@ -97,6 +101,27 @@ impl JobCopy {
     /// The job's row in a group, where that has it.
     pub(super) fn of(conn: &Connection, group: i64, record: i64) -> rusqlite::Result<Option<Self>> {
         conn.prepare_cached(OF_RECORD_IN)?.query_row([group, record], Self::read).optional()
+    }
+
+    /// Puts an event behind what is told of it.
+    fn tell(&mut self, event: &Event) {
+        history::append(self.history.get_or_insert_default(), event);
+    }
+
+    /// Something that people did to it.
+    pub(super) fn tells(mut self, now: Timestamp, what: What, due: Option<Timestamp>) -> Self {
+        let consumer = self.holder();
+        self.tell(&Event { consumer, due, ..Event::new(now, what, self.facts.counts.attempts) });
+        self
+    }
+
+    pub(super) fn history(&self) -> Option<&[u8]> {
+        self.history.as_deref()
+    }
+
+    /// Who has it, while it runs.
+    fn holder(&self) -> Option<Consumer> {
+        self.consumer.as_deref().and_then(|name| Consumer::new(name).ok())
     }
 
     /// When its lease ends, in this life of the machine.
@@ -138,13 +163,19 @@ impl Desk<'_> {
     /// Puts a running job where its fate says. `error` is what its handler said.
     pub(super) fn settle(
         &mut self,
-        copy: JobCopy,
-        fate: Fate,
+        mut copy: JobCopy,
+        (what, fate): (What, Fate),
         error: Option<&str>,
         result: Option<&(Receipt, Span)>,
     ) -> rusqlite::Result<()> {
         let now = self.tx.now.wall;
         self.sub.running -= 1;
+        if !matches!(fate, Fate::Done | Fate::Cancelled) {
+            let (attempts, holder) = (copy.facts.counts.attempts, copy.holder());
+            if let Some(event) = Event::settled(now, what, attempts, holder.as_ref(), &fate, error) {
+                copy.tell(&event);
+            }
+        }
         match fate {
             Fate::Done => {
                 self.sub.done += 1;
@@ -214,7 +245,8 @@ impl Desk<'_> {
             reason,
             died_at,
             is_new_error,
-            error
+            error,
+            copy.history
         ]);
         moved.map(drop)
     }
@@ -222,7 +254,7 @@ impl Desk<'_> {
     /// The consumer gives it back.
     pub(super) fn give_back(&mut self, mut copy: JobCopy) -> rusqlite::Result<Write> {
         let fate = hapax_core::queue::machine::give_back(&mut copy.facts);
-        self.settle(copy, fate, None, None).map(|()| Write::Applied)
+        self.settle(copy, (What::GivenBack, fate), None, None).map(|()| Write::Applied)
     }
 
     /// Its lease ends no earlier than `until` on the clock of leases.
@@ -247,13 +279,20 @@ impl Desk<'_> {
         copy.record.save(self.tx)
     }
 
-    /// Tells the one who has it.
-    pub(super) fn tell(&self, copy: &JobCopy) -> rusqlite::Result<()> {
-        self.tx.conn.prepare_cached(CANCEL)?.execute([self.sub.id, copy.record.id]).map(drop)
+    /// Tells the one who has it that it is cancelled.
+    pub(super) fn tell(&self, copy: JobCopy) -> rusqlite::Result<()> {
+        let copy = copy.tells(self.tx.now.wall, What::Cancelled, None);
+        let mut statement = self.tx.conn.prepare_cached(CANCEL)?;
+        statement.execute(params![self.sub.id, copy.record.id, copy.history]).map(drop)
     }
 
     /// Gives a waiting job another time.
     pub(super) fn postpone(&mut self, copy: JobCopy, due: Timestamp) -> rusqlite::Result<()> {
+        let copy = copy.tells(self.tx.now.wall, What::Rescheduled, Some(due));
+        self.wait(copy, due)
+    }
+
+    fn wait(&mut self, copy: JobCopy, due: Timestamp) -> rusqlite::Result<()> {
         let seq = self.queue.seq();
         self.put(&JobCopy { due, seq, ..copy }, WAITING, None, None)
     }
@@ -265,7 +304,8 @@ impl Desk<'_> {
         hapax_core::queue::machine::redrive(&mut copy.facts);
         copy.record.revive();
         copy.record.save(self.tx)?;
-        self.postpone(copy, self.tx.now.wall)
+        let now = self.tx.now.wall;
+        self.wait(copy.tells(now, What::Redriven, None), now)
     }
 }
 

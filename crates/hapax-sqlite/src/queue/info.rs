@@ -9,7 +9,7 @@ use crate::step::Moment;
 use bytes::Bytes;
 use hapax_core::{
     BootTime, Timestamp,
-    queue::{Consumer, Counts, DeadReason, Group, JobInfo, JobRef, JobState, Priority},
+    queue::{Consumer, Counts, DeadReason, Group, JobInfo, JobRef, JobState, Priority, history::History},
 };
 use rusqlite::{Row, types::FromSqlError};
 
@@ -18,17 +18,19 @@ macro_rules! columns {
     () => {
         "j.uid, j.job_id, c.state, c.priority, c.due, c.attempts, c.losses, c.snoozes, c.given_back, c.redriven, \
          j.added_at, c.consumer, c.lease, c.boot_id, c.reason, c.died_at, c.error, ifnull(c.payload, j.payload), \
-         j.settings, c.job, c.seq"
+         j.settings, c.job, c.seq, c.fence"
     };
 }
 pub(super) use columns;
 pub(super) const JOB: usize = 19;
 pub(super) const SEQ: usize = 20;
+const FENCE: usize = 21;
+const HISTORY: usize = 22;
 
 const OF_GROUP: &str = concat!(
     "SELECT ",
     columns!(),
-    " FROM hapax_job j CROSS JOIN hapax_job_copy c ON c.grp = ?1 AND c.job = j.id WHERE j.id = ?2"
+    ", c.history FROM hapax_job j CROSS JOIN hapax_job_copy c ON c.grp = ?1 AND c.job = j.id WHERE j.id = ?2"
 );
 const OVER: &str =
     "SELECT uid, job_id, priority, added_at, settings, codec, result FROM hapax_job WHERE id = ?1";
@@ -60,7 +62,8 @@ pub(super) fn find(at: &Moment<'_>, book: &Book, job: &JobRef) -> rusqlite::Resu
         let mut statement = at.conn.prepare_cached(OF_GROUP)?;
         let mut rows = statement.query([sub.id, record.id])?;
         if let Some(row) = rows.next()? {
-            found.push(read(at, row, sub.group.as_ref())?);
+            let history = row.get_ref(HISTORY)?.as_blob_or_null()?.map(History::read).unwrap_or_default();
+            found.push(JobInfo { history, ..read(at, row, sub.group.as_ref())? });
         }
     }
     if found.is_empty() {
@@ -81,11 +84,13 @@ fn over(at: &Moment<'_>, record: &Record) -> rusqlite::Result<JobInfo> {
             added_at: instant(row, 3)?,
             at: record.ended_at.unwrap_or_default(),
             consumer: None,
+            taken_at: None,
             reason: None,
             error: None,
             payload: Bytes::new(),
             settings: row::bytes(row, 4)?,
             result: row::receipt(row, 5)?.filter(|_| record.has_result(at.now.wall)),
+            history: History::default(),
         })
     })
 }
@@ -114,11 +119,14 @@ pub(super) fn read(at: &Moment<'_>, row: &Row<'_>, group: Option<&Group>) -> rus
             _ => due,
         },
         consumer: row.get_ref(11)?.as_str_or_null()?.map(|name| row::of(Consumer::new(name))).transpose()?,
+        // The fence of a step is its time, or barely above.
+        taken_at: row.get::<_, Option<i64>>(FENCE)?.map(|fence| Timestamp::from_millis(fence / 1000)),
         reason: row.get_ref(14)?.as_str_or_null()?.and_then(DeadReason::parse),
         error: row.get(16)?,
         payload: row::bytes(row, 17)?,
         settings: row::bytes(row, 18)?,
         result: None,
+        history: History::default(),
     })
 }
 

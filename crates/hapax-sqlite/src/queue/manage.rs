@@ -10,13 +10,15 @@ use super::{
 use crate::step::{Moment, Step};
 use hapax_core::{
     Name,
-    queue::{Cancelled, Due, Edit, Group, JobRef, MAX_REDRIVES, QueueId, Redrive, Redriven, Uid},
+    queue::{
+        Cancelled, Due, Edit, Group, JobRef, MAX_REDRIVES, QueueId, Redrive, Redriven, Uid, history::What,
+    },
 };
 use rusqlite::params;
 
 const JOB_ID: &str = "SELECT job_id FROM hapax_job WHERE id = ?1";
 const UID: &str = "SELECT uid FROM hapax_job WHERE id = ?1";
-const EDIT: &str = "UPDATE hapax_job_copy SET payload = ?3 WHERE grp = ?1 AND job = ?2";
+const EDIT: &str = "UPDATE hapax_job_copy SET payload = ?3, history = ?4 WHERE grp = ?1 AND job = ?2";
 const EDITED: &str = "UPDATE hapax_job SET fingerprint_version = ?2, fingerprint = ?3 WHERE id = ?1";
 const NEWEST: &str = "SELECT max(id) FROM hapax_job";
 const ALL: &str = concat!(
@@ -99,7 +101,7 @@ pub(super) fn cancel(tx: &Moment<'_>, id: &QueueId, job: &JobRef) -> rusqlite::R
             }
             Some(copy) if copy.state == RUNNING => {
                 answer.told += 1;
-                desk.tell(&copy)
+                desk.tell(copy)
             }
             _ => Ok(()),
         }
@@ -161,7 +163,8 @@ pub(super) fn edit(tx: &Moment<'_>, req: &Edit) -> rusqlite::Result<bool> {
     let desk = Desk { tx, queue, sub };
     let Some(copy) = desk.copy(&req.uid)?.filter(|copy| copy.state == DEAD) else { return Ok(false) };
     let job = copy.record.id;
-    tx.conn.prepare_cached(EDIT)?.execute(params![desk.sub.id, job, &*req.payload])?;
+    let copy = copy.tells(tx.now.wall, What::Edited, None);
+    tx.conn.prepare_cached(EDIT)?.execute(params![desk.sub.id, job, &*req.payload, copy.history()])?;
     let fingerprint = &req.fingerprint;
     let digest = super::add::digest(fingerprint);
     tx.conn.prepare_cached(EDITED)?.execute(params![job, fingerprint.version(), digest])?;

@@ -7,6 +7,7 @@
 mod add;
 mod beat;
 mod book;
+mod books;
 mod copy;
 mod info;
 mod list;
@@ -30,7 +31,7 @@ use hapax_core::{
     Namespace, StoreResult, Timestamp,
     idempotency::{IdempotencyStore, Write},
     queue::{
-        Added, Beat, Beaten, Cancelled, Due, Edit, GiveBack, Group, JobInfo, JobPage, JobRef, Limits,
+        Added, Beat, Beaten, Books, Cancelled, Due, Edit, GiveBack, Group, JobInfo, JobPage, JobRef, Limits,
         ListJobs, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, Redrive, Redriven, Schedule,
         ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
     },
@@ -145,6 +146,11 @@ impl QueueStore for SqliteStore {
     async fn redrive(&self, req: &Redrive) -> StoreResult<Vec<Redriven>> {
         let req = req.clone();
         self.manage(move |tx| manage::redrive(tx, &req)).await
+    }
+
+    async fn books(&self, queue: Option<&QueueId>) -> StoreResult<Books> {
+        let queue = queue.cloned();
+        self.readers.elsewhere(READ, move |at| books::look(at, queue.as_ref())).await
     }
 
     async fn edit(&self, req: &Edit) -> StoreResult<bool> {

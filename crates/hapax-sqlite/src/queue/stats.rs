@@ -47,7 +47,7 @@ fn names(at: &Moment<'_>, namespace: &Namespace) -> rusqlite::Result<Vec<QueueNa
     Ok(names)
 }
 
-fn of(at: &Moment<'_>, queue: &QueueName, sub: &Sub) -> rusqlite::Result<QueueStats> {
+pub(super) fn of(at: &Moment<'_>, queue: &QueueName, sub: &Sub) -> rusqlite::Result<QueueStats> {
     let now = at.now.wall;
     let mut statement = at.conn.prepare_cached(READY)?;
     let mut ready = 0;

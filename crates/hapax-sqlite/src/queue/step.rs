@@ -11,6 +11,7 @@ use hapax_core::{
     idempotency::Write,
     queue::{
         Counts, End, Finish, Finished, MOST, Priority, Step, Stepped, Taken,
+        history::What,
         machine::{self, Fate},
     },
 };
@@ -82,12 +83,13 @@ fn end(desk: &mut Desk<'_>, step: &Step, finish: &Finish) -> rusqlite::Result<Wr
         return Ok(Write::Fenced);
     };
     let fate = machine::finish(&mut copy.facts, &finish.end, desk.tx.now.wall);
-    let (error, result) = match &finish.end {
-        End::Done { result } => (None, result.as_ref()),
-        End::Retry { error, .. } => (Some(machine::cut(error)), None),
-        End::Snooze { .. } | End::Dead { .. } => (None, None),
+    let (what, error, result) = match &finish.end {
+        End::Done { result } => (What::Retried, None, result.as_ref()),
+        End::Retry { error, .. } => (What::Retried, Some(machine::cut(error)), None),
+        End::Snooze { .. } => (What::Snoozed, None, None),
+        End::Dead { .. } => (What::Dead, None, None),
     };
-    desk.settle(copy, fate, error, result).map(|()| Write::Applied)
+    desk.settle(copy, (what, fate), error, result).map(|()| Write::Applied)
 }
 
 /// What other workers lost is ready again, before all that became ready later.
@@ -116,7 +118,7 @@ fn take_over(desk: &mut Desk<'_>, step: &Step) -> rusqlite::Result<()> {
     for (.., mut copy) in lost {
         let fate = machine::lose(&mut copy.facts, step.max_losses);
         desk.sub.lost += i64::from(fate != Fate::Cancelled);
-        desk.settle(copy, fate, None, None)?;
+        desk.settle(copy, (What::Lost, fate), None, None)?;
     }
     Ok(())
 }

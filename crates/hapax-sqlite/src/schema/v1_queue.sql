@@ -99,6 +99,8 @@ CREATE TABLE hapax_job_copy (
     error         TEXT,
     -- Instead of the job's, where somebody gave a dead letter another.
     payload       BLOB,
+    -- What happened beside the usual; NULL: nothing.
+    history       BLOB,
     PRIMARY KEY (grp, job)
 ) WITHOUT ROWID;
 CREATE INDEX hapax_job_waiting ON hapax_job_copy (grp, priority, due, seq) WHERE state = 0;

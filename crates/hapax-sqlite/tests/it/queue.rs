@@ -6,6 +6,7 @@ use crate::{
 };
 use hapax_core::{
     Fingerprint, Key, ManualClock, Namespace,
+    doctor::Examination,
     idempotency::Write,
     queue::{
         Added, Consumer, Due, End, Finish, Group, JobState, ListJobs, NewJob, OnConflict, Priority, QueueId,
@@ -348,4 +349,44 @@ async fn long_lists_come_page_by_page() {
     assert!(found.into_iter().eq(expected));
     let none = Schedules { namespace: Namespace::default(), by: None };
     assert!(store.schedules(&none).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn books_that_do_not_add_up_are_found() {
+    let folder = folder();
+    let path = file(&folder);
+    let store = open(&path).await;
+    let mut uid = producer();
+    let named = |uid, id: &str| job(uid, Some(id));
+    add(&store, &[named(uid(), "a"), named(uid(), "b"), named(uid(), "c"), named(uid(), "d")]).await;
+    let found = async || {
+        let mut found = Examination::default();
+        store.books(None).await.unwrap().judge(&mut found);
+        found.findings.into_iter().map(|finding| (finding.check, finding.reason)).collect::<Vec<_>>()
+    };
+    let says = |found: &[(&str, String)], check: &str, word: &str| {
+        assert!(found.iter().any(|(c, reason)| *c == check && reason.contains(word)), "no {word}: {found:?}");
+    };
+    assert_eq!(found().await, []);
+    // One after the other, so that each is seen by itself.
+    let conn = raw(&path);
+    conn.execute_batch("UPDATE hapax_job SET payload = NULL WHERE job_id = 'a'").unwrap();
+    let seen = found().await;
+    says(&seen, "queue_records", "1 jobs have a place in the queue and no body");
+    assert_eq!(seen.len(), 1);
+    conn.execute_batch(
+        "DELETE FROM hapax_job_copy WHERE job = (SELECT id FROM hapax_job WHERE job_id = 'b')",
+    )
+    .unwrap();
+    let seen = found().await;
+    says(&seen, "queue_records", "1 bodies of jobs have no place");
+    says(&seen, "queue_books", "figures say 4 waiting, 0 running, 0 dead, and its records are 3 waiting");
+    conn.execute_batch("UPDATE hapax_queue_group SET waiting = 3").unwrap();
+    says(&found().await, "queue_books", "of 4 jobs that were added, 3 are ready");
+    conn.execute_batch("UPDATE hapax_job SET alive = 0 WHERE job_id = 'b'").unwrap();
+    says(&found().await, "queue_records", "1 job ids belong to jobs that are gone");
+    let taken = store.step(&worker("w", LEASE)).await.unwrap();
+    assert!(!taken.jobs.is_empty());
+    conn.execute_batch("UPDATE hapax_job_copy SET boot_id = 'another' WHERE state = 1").unwrap();
+    says(&found().await, "queue_workers", "3 jobs run with workers that have not been heard of");
 }

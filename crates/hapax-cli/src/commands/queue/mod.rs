@@ -6,6 +6,7 @@
 //! | `work` | runs a command for each job |
 //! | `drive` | how a worker is started, stopped, and spoken of |
 //! | `stats`, `list`, `show` | look |
+//! | `why` | tells what happened to a job |
 //! | `dead`, `edit`, `unsettled` | dead letters |
 //! | `wait` | waits for the end of a job |
 //! | `cron` | adds jobs by a schedule |
@@ -27,6 +28,7 @@ mod stats;
 mod time;
 mod unsettled;
 mod wait;
+mod why;
 #[cfg(unix)]
 mod work;
 
@@ -70,6 +72,7 @@ enum QueueCommand {
     Stats(stats::Stats),
     List(list::ListJobs),
     Show(show::Show),
+    Why(why::Why),
     Wait(wait::Wait),
     Cron(cron::Cron),
     Dead(dead::Dead),
@@ -94,6 +97,7 @@ impl Queue {
             QueueCommand::Stats(stats) => stats.run(context).await,
             QueueCommand::List(list) => list.run(context).await,
             QueueCommand::Show(show) => show.run(context).await,
+            QueueCommand::Why(why) => why.run(context).await,
             QueueCommand::Wait(wait) => wait.run(context).await,
             QueueCommand::Cron(cron) => cron.run(context).await,
             QueueCommand::Dead(dead) => dead.run(context).await,

@@ -11,6 +11,8 @@ fn jobs_that_are_not_known_are_65() {
     let commands: &[&[&str]] = &[
         &["show", "q", UNKNOWN],
         &["show", "q", "a"],
+        &["why", "q", UNKNOWN],
+        &["why", "q", "a"],
         &["cancel", "q", "a"],
         &["wait", "q", "a"],
         &["run-now", "q", "a"],
@@ -83,6 +85,40 @@ fn dead_letters_are_edited_redriven_and_dropped() {
         (&figures["dead"], &figures["cancelled"], &figures["done"]),
         (&0.into(), &1.into(), &2.into())
     );
+}
+
+#[test]
+fn the_story_of_a_job_is_told() {
+    let sandbox = Sandbox::new();
+    add(&sandbox, &["q", "1", "--job-id", "a", "--max-attempts", "2", "--backoff", "fixed:1h"]);
+    let why = |flags: &[&str]| sandbox.hapax(&[&["queue", "why", "q", "a"], flags].concat()).exits(0);
+    assert_eq!(why(&["--json"]).json()["history"], serde_json::json!([]));
+    let fails = || work(&sandbox, &["--consumer", "w"], "echo broken >&2; exit 3");
+    fails().exits(0);
+    assert!(why(&[]).stdout.lines().last().unwrap().contains("now waiting; next attempt at "));
+    sandbox.hapax(&["queue", "run-now", "q", "a"]).exits(0);
+    fails().exits(1);
+    let told = why(&["--json"]).json();
+    let history = told["history"].as_array().unwrap();
+    let retried = history.first().unwrap();
+    assert_eq!((&retried["what"], &retried["attempts"]), (&"retried".into(), &1.into()));
+    assert!(retried["consumer"].as_str().unwrap().starts_with("w."), "{retried}");
+    assert!(retried["due"].is_string() && retried["at"].is_string(), "{retried}");
+    let dead = history.last().unwrap();
+    assert_eq!((&dead["what"], &dead["reason"]), (&"dead".into(), &"exhausted".into()));
+    assert_eq!((&told["state"], &told["history_dropped"]), (&"dead".into(), &0.into()));
+    let story = why(&[]).stdout;
+    let id = told["id"].as_str().unwrap();
+    for part in ["  added\n", "attempt 1 failed at w.", "dead after 2 failed attempts", ": exhausted"] {
+        assert!(story.contains(part), "{part} is not in {story}");
+    }
+    let last = story.lines().last().unwrap();
+    assert!(last.ends_with(&format!("to take it back: hapax queue dead redrive q {id}")), "{story}");
+    sandbox.hapax(&["queue", "dead", "redrive", "q", id]).exits(0);
+    assert!(why(&[]).stdout.lines().last().unwrap().contains("ready"));
+    work(&sandbox, &[], "true").exits(0);
+    // Of what is over, its end is known.
+    assert_eq!(why(&[]).stdout.lines().last().unwrap().split("  ").last(), Some("done"));
 }
 
 #[test]

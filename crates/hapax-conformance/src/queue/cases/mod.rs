@@ -1,9 +1,11 @@
 //! The cases, by area.
 
 mod add;
+mod books;
 mod dead;
 mod fence;
 mod groups;
+mod history;
 mod joint;
 mod lease;
 mod limits;
@@ -39,11 +41,13 @@ use list;
 pub(crate) fn entries() -> Vec<Entry> {
     let files = [
         add::CASES,
+        books::CASES,
         order::CASES,
         fence::CASES,
         lease::CASES,
         outcome::CASES,
         groups::CASES,
+        history::CASES,
         dead::CASES,
         manage::CASES,
         limits::CASES,

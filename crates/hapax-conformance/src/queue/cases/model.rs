@@ -13,10 +13,11 @@ use crate::{
 };
 use hapax_core::{
     ManualClock,
+    doctor::{Examination, Severity},
     memory::MemoryQueues,
     queue::{
         Beat, DeadReason, Due, End, Finish, GiveBack, JobRef, JobState, ListJobs, NewJob, OnConflict,
-        Priority, QueueId, QueueStore, Redrive, Step, Taken,
+        Priority, QueueId, QueueStore, Redrive, Step, Taken, history::Event,
     },
 };
 use proptest::{
@@ -129,7 +130,7 @@ async fn check(desk: &Desk, number: usize, list: &[Op]) -> Verdict {
         })?;
         run.figures().await?;
     }
-    Ok(())
+    run.books().await
 }
 
 /// A job as the store and as the reference handed it out.
@@ -348,12 +349,26 @@ impl Run<'_> {
             Ok::<_, Stop>(
                 found
                     .into_iter()
-                    .map(|job| (job.uid, job.state, job.reason, job.payload))
+                    .map(|job| {
+                        let told = |event: Event| {
+                            (event.what, event.attempts, event.consumer, event.reason, event.error)
+                        };
+                        let history: Vec<_> = job.history.events.into_iter().map(told).collect();
+                        (job.uid, job.state, job.reason, job.payload, history)
+                    })
                     .collect::<Vec<_>>(),
             )
         };
         let got = seen(&*self.desk.b).await?;
         equal("what is found", &got, &seen(&self.reference).await?)
+    }
+
+    /// Whatever was done, all adds up.
+    async fn books(&self) -> Verdict {
+        let mut found = Examination::default();
+        self.desk.a.books(Some(&self.queue)).await?.judge(&mut found);
+        found.findings.retain(|finding| finding.severity == Severity::Error);
+        equal("what is wrong with the books", &found.findings, &Vec::new())
     }
 
     /// The figures and lists after each step.

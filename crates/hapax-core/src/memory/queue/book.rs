@@ -8,9 +8,10 @@ use crate::{
     Now, Span, Timestamp,
     idempotency::{Receipt, Write},
     queue::{
-        Added, Beat, Beaten, Cancelled, Consumer, Counts, Due, End, Finish, GiveBack, Group, JobInfo, JobRef,
-        JobState, Limits, MOST, NewJob, OnConflict, QueueName, QueueStats, Step, Stepped, Subscribed, Taken,
-        Uid,
+        Added, Beat, Beaten, Cancelled, Consumer, Counts, Due, End, Finish, GiveBack, Group, GroupBooks,
+        JobInfo, JobRef, JobState, Limits, MOST, NewJob, OnConflict, QueueId, QueueName, QueueStats, Step,
+        Stepped, Subscribed, Taken, Uid,
+        history::{Event, History, What},
         machine::{self, Fate},
     },
 };
@@ -65,6 +66,7 @@ impl Book {
                 facts: machine::Facts::default(),
                 error: None,
                 place: waiting(due, wall),
+                told: Vec::new(),
             };
             sub.put(new.uid, job);
             sub.added += 1;
@@ -102,6 +104,7 @@ impl Book {
                 job.what = NewJob { uid, ..new.clone() };
                 job.due = due;
                 job.place = waiting(due, now);
+                job.tells(now, What::Replaced, Some(due));
                 sub.put(uid, job);
             }
         }
@@ -216,7 +219,7 @@ impl Book {
             if let Some(sub) = self.subs.get_mut(at).filter(|_| fate != Fate::Cancelled) {
                 sub.lost += 1;
             }
-            self.settle(at, uid, job, fate, None, now.wall);
+            self.settle(at, uid, job, fate, Why::of(What::Lost), now.wall);
         }
         let (jobs, wait) = self.hand_out(at, req, now);
         let sub = self.subs.get(at);
@@ -231,34 +234,32 @@ impl Book {
             return Write::Fenced;
         };
         let fate = machine::finish(&mut job.facts, &finish.end, now.wall);
-        let result = match &finish.end {
-            End::Done { result } => result.as_ref(),
+        let why = match &finish.end {
+            End::Done { result } => Why { result: result.as_ref(), ..Why::of(What::Retried) },
             End::Retry { error, .. } => {
-                job.error = Some(machine::cut(error).to_owned());
-                None
+                let error = machine::cut(error);
+                job.error = Some(error.to_owned());
+                Why { error: Some(error), ..Why::of(What::Retried) }
             }
-            End::Snooze { .. } | End::Dead { .. } => None,
+            End::Snooze { .. } => Why::of(What::Snoozed),
+            End::Dead { .. } => Why::of(What::Dead),
         };
-        self.settle(at, finish.uid, job, fate, result, now.wall);
+        self.settle(at, finish.uid, job, fate, why, now.wall);
         Write::Applied
     }
 
-    /// Puts a job where its fate says.
-    fn settle(
-        &mut self,
-        at: usize,
-        uid: Uid,
-        mut job: Job,
-        fate: Fate,
-        result: Option<&(Receipt, Span)>,
-        now: Timestamp,
-    ) {
+    /// Puts a job that ran where its fate says.
+    fn settle(&mut self, at: usize, uid: Uid, mut job: Job, fate: Fate, why: Why<'_>, now: Timestamp) {
         let seq = self.seq();
+        let attempts = job.facts.counts.attempts;
+        if let Some(event) = Event::settled(now, why.what, attempts, job.consumer(), &fate, why.error) {
+            job.tell(&event);
+        }
         let Some(sub) = self.subs.get_mut(at) else { return };
         match fate {
             Fate::Done => {
                 sub.done += 1;
-                self.memos.end(&uid, JobState::Done, result, now);
+                self.memos.end(&uid, JobState::Done, why.result, now);
             }
             Fate::Cancelled => {
                 sub.cancelled += 1;
@@ -378,7 +379,7 @@ impl Book {
         let job = self.subs.get_mut(at).and_then(|sub| sub.take_held(&uid, delivery, consumer));
         let Some(mut job) = job else { return Write::Fenced };
         let fate = machine::give_back(&mut job.facts);
-        self.settle(at, uid, job, fate, None, now.wall);
+        self.settle(at, uid, job, fate, Why::of(What::GivenBack), now.wall);
         Write::Applied
     }
 
@@ -400,7 +401,9 @@ impl Book {
 
     pub(super) fn find(&self, job: &JobRef, now: &Now) -> Vec<JobInfo> {
         let Some(uid) = self.uid(job, now.wall) else { return Vec::new() };
-        let mut found: Vec<JobInfo> = self.subs.iter().filter_map(|sub| sub.info(&uid, now)).collect();
+        let told = |sub: &Sub| sub.job(&uid).map(|job| History::read(&job.told)).unwrap_or_default();
+        let of = |sub: &Sub| sub.info(&uid, now).map(|info| JobInfo { history: told(sub), ..info });
+        let mut found: Vec<JobInfo> = self.subs.iter().filter_map(of).collect();
         let Some(memo) = self.memos.get(&uid, now.wall) else { return found };
         if let (true, Some((state, at))) = (found.is_empty(), memo.end) {
             found.push(JobInfo {
@@ -413,11 +416,13 @@ impl Book {
                 added_at: memo.added_at,
                 at,
                 consumer: None,
+                taken_at: None,
                 reason: None,
                 error: None,
                 payload: Bytes::new(),
                 settings: memo.settings.clone(),
                 result: memo.result(now.wall),
+                history: History::default(),
             });
         }
         found
@@ -437,6 +442,9 @@ impl Book {
                 Some(Place::Running { .. }) => {
                     if let Some(mut job) = sub.take(&uid) {
                         job.facts.cancelled = true;
+                        let consumer = job.consumer().cloned();
+                        let event = Event::new(now.wall, What::Cancelled, job.facts.counts.attempts);
+                        job.tell(&Event { consumer, ..event });
                         sub.put(uid, job);
                         answer.told += 1;
                     }
@@ -454,6 +462,7 @@ impl Book {
             let waits = sub.job(&uid).is_some_and(|job| matches!(job.place, Place::Ready | Place::Delayed));
             if waits && let Some(mut job) = sub.take(&uid) {
                 (job.due, job.seq, job.place) = (due, seq, waiting(due, now.wall));
+                job.tells(now.wall, What::Rescheduled, Some(due));
                 sub.put(uid, job);
                 moved += 1;
             }
@@ -465,6 +474,16 @@ impl Book {
         self.subs.iter().map(|sub| sub.stats(queue, now)).collect()
     }
 
+    /// Looks at the records themselves.
+    pub(super) fn look(&self, id: &QueueId, now: &Now) -> Vec<GroupBooks> {
+        let of = |(n, sub): (usize, &Sub)| GroupBooks {
+            // Of the queue, and told once.
+            dangling: if n == 0 { self.memos.dangling() } else { 0 },
+            ..sub.look(id, now)
+        };
+        self.subs.iter().enumerate().map(of).collect()
+    }
+
     /// Makes a dead letter a job again.
     pub(super) fn revive(&mut self, at: usize, uid: &Uid, now: Timestamp) {
         let seq = self.seq();
@@ -472,9 +491,23 @@ impl Book {
         let Some(mut job) = sub.take(uid) else { return };
         machine::redrive(&mut job.facts);
         (job.due, job.seq, job.error, job.place) = (now, seq, None, Place::Ready);
+        job.tells(now, What::Redriven, None);
         let again = job.what.clone();
         sub.put(*uid, job);
         self.memos.revive(&again, now);
+    }
+}
+
+/// Why a job that ran is settled.
+struct Why<'a> {
+    what: What,
+    error: Option<&'a str>,
+    result: Option<&'a (Receipt, Span)>,
+}
+
+impl Why<'_> {
+    fn of(what: What) -> Self {
+        Self { what, error: None, result: None }
     }
 }
 

@@ -58,6 +58,12 @@ impl Memos {
         self.jobs.get(uid)?.forget_id.is_none_or(|at| at > now).then_some(*uid)
     }
 
+    /// How many ids belong to nobody.
+    pub(super) fn dangling(&self) -> u64 {
+        let is_gone = |uid: &&Uid| !self.jobs.contains_key(*uid);
+        u64::try_from(self.ids.values().filter(is_gone).count()).unwrap_or(u64::MAX)
+    }
+
     pub(super) fn insert(&mut self, job: &NewJob, due: Timestamp, holders: usize, now: Timestamp) {
         let memo = Memo {
             job_id: job.job_id.clone(),

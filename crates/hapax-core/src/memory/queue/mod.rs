@@ -9,9 +9,10 @@ use crate::{
     Clock, Namespace, Now, StoreError, StoreErrorKind, StoreResult, Timestamp,
     idempotency::{IdempotencyStore, Write},
     queue::{
-        Added, Beat, Beaten, Cancelled, Due, Edit, Finished, GiveBack, Group, JobInfo, JobPage, JobRef,
-        Limits, ListJobs, MAX_REDRIVES, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, Redrive,
-        Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
+        Added, Beat, Beaten, Books, Cancelled, Due, Edit, Finished, GiveBack, Group, JobInfo, JobPage,
+        JobRef, Limits, ListJobs, MAX_REDRIVES, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore,
+        Redrive, Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
+        books::MOST_QUEUES, history::What,
     },
 };
 use async_trait::async_trait;
@@ -195,6 +196,21 @@ impl QueueStore for MemoryQueues {
             .collect())
     }
 
+    async fn books(&self, queue: Option<&QueueId>) -> StoreResult<Books> {
+        let (mut state, now) = self.state();
+        let mut found = Books::default();
+        let meant = state.books.iter_mut().filter(|(id, _)| queue.is_none_or(|queue| *queue == **id));
+        for (n, (id, book)) in meant.enumerate() {
+            if n == MOST_QUEUES {
+                found.is_more = true;
+                break;
+            }
+            book.promote(now.wall);
+            found.groups.extend(book.look(id, &now));
+        }
+        Ok(found)
+    }
+
     async fn cancel(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Cancelled> {
         Ok(self.on(queue, |book, now| book.cancel(job, now)))
     }
@@ -229,7 +245,7 @@ impl QueueStore for MemoryQueues {
     }
 
     async fn edit(&self, req: &Edit) -> StoreResult<bool> {
-        Ok(self.on(&req.queue, |book, _| {
+        Ok(self.on(&req.queue, |book, now| {
             let [at] = book.meant(req.group.as_ref())[..] else { return false };
             let is_dead = |sub: &&mut sub::Sub| {
                 sub.job(&req.uid).is_some_and(|job| matches!(job.place, Place::Dead { .. }))
@@ -237,6 +253,7 @@ impl QueueStore for MemoryQueues {
             let Some(sub) = book.subs.get_mut(at).filter(is_dead) else { return false };
             let Some(mut job) = sub.take(&req.uid) else { return false };
             (job.what.payload, job.what.fingerprint) = (req.payload.clone(), req.fingerprint);
+            job.tells(now.wall, What::Edited, None);
             sub.put(req.uid, job);
             book.memos.change(&req.uid, |memo| memo.fingerprint = req.fingerprint);
             true

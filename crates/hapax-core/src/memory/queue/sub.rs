@@ -3,7 +3,10 @@
 use crate::{
     BootTime, Now, Timestamp,
     queue::{
-        Consumer, DeadReason, Group, JobInfo, JobState, Limits, NewJob, Priority, QueueName, QueueStats, Uid,
+        Consumer, DeadReason, Group, GroupBooks, JobInfo, JobState, Limits, NewJob, Priority, QueueId,
+        QueueName, QueueStats, Uid,
+        books::OVERDUE,
+        history::{self, Event, History, What},
         machine::{Bucket, Facts},
     },
 };
@@ -25,6 +28,27 @@ pub(super) struct Job {
     pub(super) facts: Facts,
     pub(super) error: Option<String>,
     pub(super) place: Place,
+    /// The bytes of a [`History`](crate::queue::history::History).
+    pub(super) told: Vec<u8>,
+}
+
+impl Job {
+    pub(super) fn tell(&mut self, event: &Event) {
+        history::append(&mut self.told, event);
+    }
+
+    /// By people: who had it is not told.
+    pub(super) fn tells(&mut self, now: Timestamp, what: What, due: Option<Timestamp>) {
+        self.tell(&Event { due, ..Event::new(now, what, self.facts.counts.attempts) });
+    }
+
+    /// Who has it.
+    pub(super) fn consumer(&self) -> Option<&Consumer> {
+        match &self.place {
+            Place::Running { consumer, .. } => Some(consumer),
+            _ => None,
+        }
+    }
 }
 
 /// Where it is; in [`Sub`] one index holds it.
@@ -179,11 +203,11 @@ impl Sub {
 
     pub(super) fn info(&self, uid: &Uid, now: &Now) -> Option<JobInfo> {
         let job = self.jobs.get(uid)?;
-        let (state, at, consumer, reason) = match &job.place {
+        let (state, at, taken_at, reason) = match &job.place {
             Place::Ready => (JobState::Ready, job.due, None, None),
             Place::Delayed => (JobState::Delayed, job.due, None, None),
-            Place::Running { consumer, until, .. } => {
-                (JobState::Running, now.wall_of(*until), Some(consumer.clone()), None)
+            Place::Running { until, taken_at, .. } => {
+                (JobState::Running, now.wall_of(*until), Some(*taken_at), None)
             }
             Place::Dead { reason, at } => (JobState::Dead, *at, None, Some(*reason)),
         };
@@ -196,13 +220,32 @@ impl Sub {
             counts: job.facts.counts,
             added_at: job.added_at,
             at,
-            consumer,
+            consumer: job.consumer().cloned(),
+            taken_at,
             reason,
             error: job.error.clone(),
             payload: job.what.payload.clone(),
             settings: job.what.settings.clone(),
             result: None,
+            history: History::default(),
         })
+    }
+
+    pub(super) fn look(&self, id: &QueueId, now: &Now) -> GroupBooks {
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let placed = self.waiting() + self.running.len() + self.dead.len();
+        let uids = JobState::LISTED.into_iter().flat_map(|state| self.listed(state));
+        let bodiless = uids.filter(|uid| !self.jobs.contains_key(uid)).count();
+        let is_overdue = |until: &BootTime| now.boot.since(*until) > OVERDUE;
+        let overdue = self.running.iter().filter(|(until, _)| is_overdue(until));
+        let first = overdue.clone().next().and_then(|(_, uid)| self.jobs.get(uid));
+        GroupBooks {
+            bodiless: count(bodiless),
+            homeless: count((self.jobs.len() + bodiless).saturating_sub(placed)),
+            overdue: count(overdue.count()),
+            overdue_of: first.and_then(Job::consumer).cloned(),
+            ..GroupBooks::sound(id.clone(), self.stats(&id.name, now.wall), now.wall)
+        }
     }
 
     pub(super) fn stats(&self, queue: &QueueName, now: Timestamp) -> QueueStats {

@@ -155,7 +155,9 @@ BEGIN
             IF NOT FOUND THEN
                 RETURN NULL;
             END IF;
-            UPDATE job_copy c SET priority = in_priority, due = in_due, payload = NULL
+            UPDATE job_copy c
+            SET priority = in_priority, due = in_due, payload = NULL,
+                history = queue_told(c.history, moment, 10, c.attempts, NULL, in_due, NULL, NULL)
             FROM unnest(copies) AS l WHERE c.grp = l.grp AND c.uid = l.uid;
             RETURN (NULL, 'replaced', known.uid, in_due, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::added;
         END IF;

@@ -25,7 +25,8 @@ BEGIN
         RETURN;
     END IF;
     UPDATE job_copy u
-    SET state = 0, consumer = NULL, lease = NULL, taken_at = NULL, given_back = u.given_back + 1
+    SET state = 0, consumer = NULL, lease = NULL, taken_at = NULL, given_back = u.given_back + 1,
+        history = queue_told(u.history, moment, 4, u.attempts, u.consumer, NULL, NULL, NULL)
     WHERE u.grp = g.id AND u.uid = ANY (uids);
     IF cardinality(over) > 0 THEN
         DELETE FROM job_copy d WHERE d.grp = g.id AND d.uid = ANY (over);

@@ -24,7 +24,10 @@ CREATE TYPE job_info AS (
     payload       bytea,
     settings      bytea,
     codec         bytea,
-    result        bytea
+    result        bytea,
+    taken_at      bigint,
+    -- Not on the pages of a list.
+    history       bytea
 );
 
 CREATE FUNCTION queue_shown(g queue_group, c job_copy, j job, state smallint, first bigint, second bigint, third bigint)
@@ -32,7 +35,8 @@ RETURNS job_info LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (g.id, first, second, third, j.uid, j.job_id, g.name, state, c.priority, c.attempts, c.losses, c.snoozes,
         c.given_back, c.redriven, j.added_at, CASE state WHEN 2 THEN c.lease WHEN 3 THEN c.died_at ELSE c.due END,
-        c.consumer, c.reason, c.error, coalesce(c.payload, j.payload), j.settings, NULL, NULL)::job_info;
+        c.consumer, c.reason, c.error, coalesce(c.payload, j.payload), j.settings, NULL, NULL, c.taken_at,
+        NULL)::job_info;
 END
 $$;
 
@@ -55,7 +59,10 @@ BEGIN
     IF known.uid IS NULL THEN
         RETURN;
     END IF;
-    RETURN QUERY SELECT i.* FROM queue_meant(of_.id, NULL) AS m
+    RETURN QUERY SELECT i.grp, i.first, i.second, i.third, i.uid, i.job_id, i.name, i.state, i.priority, i.attempts,
+            i.losses, i.snoozes, i.given_back, i.redriven, i.added_at, i.at, i.consumer, i.reason, i.error, i.payload,
+            i.settings, i.codec, i.result, i.taken_at, c.history
+        FROM queue_meant(of_.id, NULL) AS m
         JOIN job_copy c ON c.grp = m.id AND c.uid = known.uid
         CROSS JOIN LATERAL queue_shown(m, c, known, queue_copy_state(c, moment), 0, 0, 0) AS i
         ORDER BY m.id;
@@ -63,7 +70,7 @@ BEGIN
         RETURN NEXT (NULL, 0, 0, 0, known.uid, known.job_id, NULL, queue_end_state(known), known.priority, 0, 0, 0, 0, 0,
             known.added_at, known.ended_at, NULL, NULL, NULL, '', known.settings,
             CASE WHEN known.result_until > moment THEN known.codec END,
-            CASE WHEN known.result_until > moment THEN known.result END)::job_info;
+            CASE WHEN known.result_until > moment THEN known.result END, NULL, NULL)::job_info;
     END IF;
 END
 $$;
@@ -168,6 +175,82 @@ BEGIN
         JOIN job_copy c ON c.grp = g.id AND c.state = 0 AND c.priority = p AND c.due > moment
     ) AS l
     WHERE q.namespace = in_namespace AND (in_queue IS NULL OR q.name = in_queue) ORDER BY q.name, g.id;
+END
+$$;
+
+-- What is there of the groups of one queue, or of the first queues of all, when their records are looked at: so many of
+-- each kind. All at the instant of the call.
+CREATE FUNCTION queue_books(in_namespace bytea, in_queue bytea, in_queues bigint, in_most bigint, in_overdue bigint)
+RETURNS TABLE (
+    namespace bytea, queue bytea, name bytea, ready bigint, delayed bigint, running bigint, dead bigint, added bigint,
+    done bigint, cancelled bigint, lost bigint, paused boolean, oldest bigint, seen bigint, now bigint,
+    has_waiting bigint, has_running bigint, has_dead bigint, bodiless bigint, homeless bigint, dangling bigint,
+    overdue bigint, overdue_of bytea, is_more boolean
+) LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off AS $$
+DECLARE
+    q      queue;
+    g      queue_group;
+    base   bigint;
+    so_far bigint := 0;
+    moment bigint := now_ms();
+BEGIN
+    FOR q IN
+        SELECT * FROM queue a WHERE in_queue IS NULL OR (a.namespace = in_namespace AND a.name = in_queue)
+        ORDER BY a.namespace, a.name LIMIT in_queues + 1
+    LOOP
+        so_far := so_far + 1;
+        is_more := so_far > in_queues;
+        namespace := q.namespace;
+        queue := q.name;
+        IF is_more THEN
+            RETURN NEXT;
+            RETURN;
+        END IF;
+        base := NULL;
+        FOR g IN SELECT * FROM queue_meant(q.id, NULL) LOOP
+            name := g.name;
+            SELECT s.ready, s.delayed, s.running, s.dead, s.added, s.done, s.cancelled, s.lost, s.paused, s.oldest, s.seen,
+                s.now
+            INTO ready, delayed, running, dead, added, done, cancelled, lost, paused, oldest, seen, now
+            FROM queue_stats(q.namespace, q.name) AS s WHERE s.name IS NOT DISTINCT FROM g.name;
+            SELECT count(*) FILTER (WHERE c.state = 0), count(*) FILTER (WHERE c.state = 1),
+                count(*) FILTER (WHERE c.state = 2)
+            INTO has_waiting, has_running, has_dead
+            FROM (SELECT a.state FROM job_copy a WHERE a.grp = g.id LIMIT in_most + 1) AS c;
+            SELECT count(*) INTO bodiless
+            FROM (SELECT a.uid, a.payload IS NULL AS is_bare FROM job_copy a WHERE a.grp = g.id LIMIT in_most) AS c
+            WHERE NOT EXISTS (
+                SELECT FROM job j WHERE j.queue = q.id AND j.uid = c.uid AND (NOT c.is_bare OR j.payload IS NOT NULL));
+            SELECT count(*), (array_agg(c.consumer))[1] INTO overdue, overdue_of
+            FROM (
+                SELECT a.consumer FROM job_copy a
+                WHERE a.grp = g.id AND a.state = 1 AND a.lease < moment - in_overdue LIMIT in_most
+            ) AS c;
+            homeless := 0;
+            dangling := 0;
+            -- Of the queue, and told once.
+            IF base IS NULL THEN
+                base := g.id;
+                SELECT count(*) INTO homeless
+                FROM (SELECT a.uid, a.alive + a.dead AS held FROM job a WHERE a.queue = q.id AND a.alive + a.dead > 0 LIMIT in_most)
+                    AS j
+                WHERE j.held > (
+                    SELECT count(*) FROM queue_group m JOIN job_copy c ON c.grp = m.id AND c.uid = j.uid WHERE m.queue = q.id);
+                SELECT count(*) INTO dangling
+                FROM (
+                    SELECT FROM job a
+                    WHERE a.queue = q.id AND a.holds AND a.alive = 0 AND a.dead = 0 AND a.until IS NULL LIMIT in_most
+                ) AS j;
+            END IF;
+            RETURN NEXT;
+        END LOOP;
+    END LOOP;
 END
 $$;
 

@@ -34,7 +34,10 @@ BEGIN
             PERFORM queue_removed(of_.id, c, moment);
             removed := removed + 1;
         ELSIF c.state = 1 THEN
-            UPDATE job_copy u SET cancelled = true WHERE u.grp = c.grp AND u.uid = c.uid;
+            UPDATE job_copy u
+            SET cancelled = true,
+                history = queue_told(u.history, moment, 8, u.attempts, u.consumer, NULL, NULL, NULL)
+            WHERE u.grp = c.grp AND u.uid = c.uid;
             told := told + 1;
         END IF;
     END LOOP;
@@ -63,7 +66,10 @@ BEGIN
     known := queue_job(of_.id, in_uid, in_job_id, moment);
     count := 0;
     FOR g IN SELECT * FROM queue_meant(of_.id, NULL) LOOP
-        UPDATE job_copy u SET due = greatest(coalesce(in_at[1], moment + in_after), moment), seq = place
+        UPDATE job_copy u
+        SET due = greatest(coalesce(in_at[1], moment + in_after), moment), seq = place,
+            history = queue_told(u.history, moment, 9, u.attempts, NULL,
+                greatest(coalesce(in_at[1], moment + in_after), moment), NULL, NULL)
         WHERE u.grp = g.id AND u.uid = known.uid AND u.state = 0;
         IF FOUND THEN
             count := count + 1;
@@ -114,7 +120,8 @@ BEGIN
                 UPDATE job_copy u
                 SET state = 0, due = moment, seq = (queue_seqs(1))[1], attempts = 0, losses = 0, snoozes = 0,
                     given_back = 0, redriven = u.redriven + 1, snoozed_since = NULL, cancelled = false, reason = NULL,
-                    died_at = NULL, error = NULL
+                    died_at = NULL, error = NULL,
+                    history = queue_told(u.history, moment, 6, 0, NULL, NULL, NULL, NULL)
                 WHERE u.grp = g.id AND u.uid = c.uid;
                 PERFORM queue_counted(g.id, 1, 0, -1, 0, 0, 0, 0, NULL);
                 said := 'ready';
@@ -142,7 +149,9 @@ DECLARE
     of_ queue := queue_enter(in_namespace, in_queue);
     g   queue_group := queue_only(of_.id, in_group);
 BEGIN
-    UPDATE job_copy u SET payload = in_payload WHERE u.grp = g.id AND u.uid = in_uid AND u.state = 2;
+    UPDATE job_copy u
+    SET payload = in_payload, history = queue_told(u.history, now_ms(), 7, u.attempts, NULL, NULL, NULL, NULL)
+    WHERE u.grp = g.id AND u.uid = in_uid AND u.state = 2;
     count := FOUND::int;
     IF FOUND THEN
         UPDATE job j SET fingerprint_version = in_fingerprint_version, fingerprint = in_fingerprint

@@ -27,6 +27,42 @@ BEGIN
 END
 $$;
 
+-- Puts an event behind the history of a job: 1 retried, 2 snoozed, 3 lost, 4 given back, 5 dead, 6 redriven, 7 edited,
+-- 8 cancelled, 9 rescheduled, 10 replaced. The form is that of `hapax_core::queue::history`; the first event and the
+-- last ones are kept.
+CREATE FUNCTION queue_told(
+    told bytea, moment bigint, what int, attempts bigint, consumer bytea, due bigint, reason bytea, error bytea
+) RETURNS bytea LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    events bigint;
+    second bigint;
+    third  bigint;
+    event  bytea;
+BEGIN
+    told := coalesce(told, '\x010000000000');
+    IF get_byte(told, 0) <> 1 THEN
+        RETURN told;
+    END IF;
+    events := get_byte(told, 1);
+    IF events < 20 THEN
+        told := set_byte(told, 1, events::int + 1);
+    ELSE
+        second := 9 + get_byte(told, 6) * 256 + get_byte(told, 7);
+        third := second + 2 + get_byte(told, second::int - 1) * 256 + get_byte(told, second::int);
+        told := substr(told, 1, 2)
+            || int4send((('x' || encode(substr(told, 3, 4), 'hex'))::bit(32)::int + 1))
+            || substr(told, 7, second::int - 7) || substr(told, third::int);
+    END IF;
+    consumer := coalesce(consumer, '');
+    event := int8send(moment) || set_byte('\x00', 0, what) || int4send(least(attempts, 2147483647)::int)
+        || int8send(coalesce(due, 0))
+        || set_byte('\x00', 0, coalesce(array_position(ARRAY['exhausted', 'lost', 'undecodable', 'invalid', 'unknown',
+            'key_reused', 'snoozed_out', 'refused']::bytea[], reason), 0))
+        || set_byte('\x00', 0, octet_length(consumer)) || consumer || substr(coalesce(error, ''), 1, 256);
+    RETURN told || int2send(octet_length(event)::smallint) || event;
+END
+$$;
+
 -- No group of the queue is dropped while somebody holds this.
 CREATE FUNCTION queue_lock(in_queue bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT x'6861706100000000'::bigint | in_queue

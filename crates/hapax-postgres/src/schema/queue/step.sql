@@ -131,7 +131,9 @@ BEGIN
                     taken_at = NULL, attempts = u.attempts + (in_ends[at] = 1)::int,
                     snoozes = CASE in_ends[at] WHEN 1 THEN 0 ELSE u.snoozes + 1 END,
                     snoozed_since = CASE in_ends[at] WHEN 1 THEN NULL ELSE coalesce(u.snoozed_since, moment) END,
-                    error = CASE in_ends[at] WHEN 1 THEN in_errors[at] ELSE u.error END
+                    error = CASE in_ends[at] WHEN 1 THEN in_errors[at] ELSE u.error END,
+                    history = queue_told(u.history, moment, in_ends[at]::int, u.attempts + (in_ends[at] = 1)::int,
+                        in_consumer, moment + in_afters[at], NULL, CASE in_ends[at] WHEN 1 THEN in_errors[at] END)
                 WHERE u.grp = g.id AND u.uid = it.uid;
             ELSE
                 dead := dead + 1;
@@ -141,7 +143,9 @@ BEGIN
                 UPDATE job_copy u
                 SET state = 2, seq = seqs[at], consumer = NULL, lease = NULL, taken_at = NULL,
                     attempts = u.attempts + (in_ends[at] = 3)::int, reason = in_reasons[at], died_at = moment,
-                    error = in_errors[at]
+                    error = in_errors[at],
+                    history = queue_told(u.history, moment, 5, u.attempts + (in_ends[at] = 3)::int, in_consumer, NULL,
+                        in_reasons[at], in_errors[at])
                 WHERE u.grp = g.id AND u.uid = it.uid;
             END IF;
         END LOOP;
@@ -173,11 +177,15 @@ BEGIN
             UPDATE job_copy u
             SET state = 2, seq = (queue_seqs(1))[1], consumer = NULL, lease = NULL, taken_at = NULL,
                 losses = u.losses + 1, reason = 'lost', died_at = moment,
-                error = convert_to('its worker was lost ' || u.losses + 1 || ' times', 'UTF8')
+                error = convert_to('its worker was lost ' || u.losses + 1 || ' times', 'UTF8'),
+                history = queue_told(u.history, moment, 5, u.attempts, u.consumer, NULL, 'lost',
+                    convert_to('its worker was lost ' || u.losses + 1 || ' times', 'UTF8'))
             WHERE u.grp = g.id AND u.uid = owed.uid;
         ELSE
             waiting := waiting + 1;
-            UPDATE job_copy u SET state = 0, consumer = NULL, lease = NULL, taken_at = NULL, losses = u.losses + 1
+            UPDATE job_copy u
+            SET state = 0, consumer = NULL, lease = NULL, taken_at = NULL, losses = u.losses + 1,
+                history = queue_told(u.history, moment, 3, u.attempts, u.consumer, NULL, NULL, NULL)
             WHERE u.grp = g.id AND u.uid = owed.uid;
         END IF;
     END LOOP;

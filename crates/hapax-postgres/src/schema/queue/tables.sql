@@ -107,6 +107,8 @@ CREATE TABLE job_copy (
     error               bytea,
     -- Instead of the job's, where somebody gave a dead letter another.
     payload             bytea,
+    -- What happened beside the usual; none: nothing.
+    history             bytea,
     PRIMARY KEY (grp, uid)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX job_waiting ON job_copy (grp, priority, due, seq) WHERE state = 0;

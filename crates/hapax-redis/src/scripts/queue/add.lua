@@ -94,7 +94,7 @@ end
 local function replace(i, uid)
   for _, g in ipairs(all) do
     local state, _, _, value = place(g, uid)
-    if state and (value or (state ~= READY and state ~= DELAYED)) then
+    if state and ((value and byte(value) < 2) or (state ~= READY and state ~= DELAYED)) then
       return nil
     end
   end
@@ -107,6 +107,9 @@ local function replace(i, uid)
       call('ZREM', g.q[class_of(body)], name)
       local head = '\1' .. string.char(class) .. sub(body, 3, 16) .. pack('>i8', due)
       call('HSET', g.bodies, uid, head .. ARGV[first_body + i])
+      -- No worker has had it, and that stays so.
+      call('HSET', g.facts, uid, pack('>BI4I4I4I4I4i8i8B', 2, 0, 0, 0, 0, 0, due, 0, 0) .. sub(name, 1, 6))
+      tell(g, uid, 10, 0, '', due, 0, '')
       call('ZADD', g.q[class + 1], due, name)
       if not string.find(classes, class, 1, true) then
         classes = classes .. class

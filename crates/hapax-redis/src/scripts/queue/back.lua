@@ -14,6 +14,7 @@ local function give_back(g, names)
       else
         f.given = more(f.given)
         put(g, uid, body, f)
+        tell(g, uid, 4, f.attempts, sub(name, 25), 0, 0, '')
       end
     end
   end

@@ -31,6 +31,8 @@ if uid then
       local f = facts_of(value, body)
       f.flags = 1
       call('HSET', g.facts, uid, packed(f))
+      local _, consumer = run_of(g, uid, 1)
+      tell(g, uid, 8, f.attempts, consumer, 0, 0, '')
       told = told + 1
     end
   end

@@ -15,7 +15,8 @@
 -- A body: version(1) class(1) seq(6) added(8) due(8) remember(8) fingerprint(34), the field of its id and its settings
 -- with two and four bytes of length in front, the payload. It never changes while the job moves. What happened is kept
 -- apart, and only once something has: flags(1) attempts losses snoozes given_back redriven (4 each) due(8)
--- snoozed_since(8) reason(1) seq(6), the error.
+-- snoozed_since(8) reason(1) seq(6), the error. Flags: 1 somebody cancelled it while it ran, 2 no worker ever had it.
+-- Beside it lies, under 'h' and the uid, what is told of it: `story.lua`.
 --
 -- What is remembered by id lies under 'k' and the id: UID(16) fingerprint(34) state(1) while a group holds the job, and
 -- until(8) ended(8) class(1) added(8) due(8) settings behind it from then on. 'u' and the uid: the same for a job

@@ -10,7 +10,8 @@ local function facts_of(value, body)
   end
   local flags, attempts, losses, snoozes, given, redriven, due, since, reason = unp('>BI4I4I4I4I4i8i8B', value)
   return {
-    flags = flags, attempts = attempts, losses = losses, snoozes = snoozes, given = given, redriven = redriven,
+    -- Whoever writes it back had the job.
+    flags = flags % 2, attempts = attempts, losses = losses, snoozes = snoozes, given = given, redriven = redriven,
     due = due, since = since, reason = reason, seq = sub(value, 39, 44), error = sub(value, 45),
   }
 end

@@ -1,7 +1,7 @@
 -- What is known of a job.
 -- ARGV: groups, numbers, which job.
--- Answers {'ok', now, for each group that has it {number, state, time, body, what happened, consumer}, uid, the field of
--- its id, what is remembered of it, its result}.
+-- Answers {'ok', now, for each group that has it {number, state, time, body, what happened, consumer, since when it runs,
+-- its history}, uid, the field of its id, what is remembered of it, its result}.
 local there = stale(call('HGET', FACTS, 'g') or '')
 if there then
   return there
@@ -11,30 +11,17 @@ local uid = meant(all)
 if not uid then
   return { 'ok', now, {} }
 end
--- Where it runs; a look at a queue may take a while, but not for ever.
-local function run_of(g)
-  for from = 0, 9 * SCANNED, SCANNED do
-    local names = call('ZRANGE', g.running, from, from + SCANNED - 1, 'WITHSCORES')
-    for n = 1, #names, 2 do
-      if sub(names[n], 1, 16) == uid then
-        return tonumber(names[n + 1]), sub(names[n], 25)
-      end
-    end
-    if #names < 2 * SCANNED then
-      break
-    end
-  end
-  return now, ''
-end
 local found = {}
 for _, g in ipairs(all) do
   local state, at, body, value = place(g, uid)
-  local consumer = ''
+  local consumer, taken = '', -1
   if state == RUNNING then
-    at, consumer = run_of(g)
+    at, consumer, taken = run_of(g, uid, 10)
   end
   if state then
-    found[#found + 1] = { tonumber(g.n), state, at, body, value or '', consumer }
+    found[#found + 1] = {
+      tonumber(g.n), state, at, body, value or '', consumer, taken, value and call('HGET', g.facts, 'h' .. uid) or '',
+    }
   end
 end
 if #found > 0 then

@@ -87,17 +87,18 @@ local function over(g, uid, body, state, keep, free)
 end
 
 -- To the dead letters.
-local function bury(g, uid, body, f, reason, error)
+local function bury(g, uid, body, f, reason, error, consumer)
   f.reason, f.error, f.seq = reason, error, next_seq()
   call('ZADD', g.dead, now, f.seq .. uid)
   call('HSET', g.facts, uid, packed(f))
+  tell(g, uid, 5, f.attempts, consumer, 0, reason, error)
   over(g, uid, body, DEAD)
 end
 
 -- Takes a job out of a group for good.
 local function drop(g, uid)
   call('HDEL', g.bodies, uid)
-  call('HDEL', g.facts, uid)
+  call('HDEL', g.facts, uid, 'h' .. uid)
 end
 
 local function cancelled(g, uid, body)

@@ -24,6 +24,7 @@ for n = 5, #ARGV do
       local fresh = facts_of(false, body)
       fresh.redriven = more(f.redriven)
       again(g, uid, body, fresh, now)
+      tell(g, uid, 6, 0, '', 0, 0, '')
       if field ~= '' then
         call('ZREM', ENDS, field)
         call('HSET', IDS, field, uid .. sub(body, 33, 66) .. '\0')

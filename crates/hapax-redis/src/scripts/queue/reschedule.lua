@@ -13,14 +13,13 @@ for _, g in ipairs(uid and all or {}) do
   local state, _, body, value, name = place(g, uid)
   if state == READY or state == DELAYED then
     call('ZREM', g.q[class_of(body)], name)
-    if value then
-      again(g, uid, body, facts_of(value, body), due)
-    else
-      -- Nothing has happened to it, and that stays so.
-      local at = next_seq()
-      call('ZADD', g.q[class_of(body)], due, at .. uid)
-      call('HSET', g.bodies, uid, sub(body, 1, 2) .. at .. sub(body, 9, 16) .. pack('>i8', due) .. sub(body, 25))
+    local f = facts_of(value, body)
+    if not value or byte(value) > 1 then
+      -- No worker has had it, and that stays so.
+      f.flags = 2
     end
+    again(g, uid, body, f, due)
+    tell(g, uid, 9, f.attempts, '', due, 0, '')
     call('ZADD', g.wake, due <= now and 0 or 1, due <= now and 'r' or 'd')
     moved = moved + 1
   end

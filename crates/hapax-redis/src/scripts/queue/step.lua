@@ -46,6 +46,9 @@ if finishes > 0 then
         if n and body then
           local keep
           gone[#gone + 1] = uid
+          if facts[n] then
+            gone[#gone + 1] = 'h' .. uid
+          end
           done = done + 1
           if letter == 68 then
             keep = tonumber(ARGV[at])
@@ -58,7 +61,7 @@ if finishes > 0 then
       else
         local f = n and body and facts_of(facts[n], body)
         if f and is_cancelled(f) then
-          gone[#gone + 1] = uid
+          push(gone, uid, 'h' .. uid)
           count(g, 'c', 1)
           over(g, uid, body, CANCELLED)
           f = nil
@@ -68,12 +71,14 @@ if finishes > 0 then
           if f then
             f.attempts, f.snoozes, f.since, f.error = more(f.attempts), 0, 0, ARGV[at + 1]
             again(g, uid, body, f, now + tonumber(ARGV[at]))
+            tell(g, uid, 1, f.attempts, consumer, f.due, 0, f.error)
           end
           at = at + 2
         elseif letter == 115 then -- s
           if f then
             f.snoozes, f.since = more(f.snoozes), f.since ~= 0 and f.since or now
             again(g, uid, body, f, now + tonumber(ARGV[at]))
+            tell(g, uid, 2, f.attempts, consumer, f.due, 0, '')
           end
           at = at + 1
         else -- x
@@ -81,7 +86,7 @@ if finishes > 0 then
             if ARGV[at + 2] == '1' then
               f.attempts = more(f.attempts)
             end
-            bury(g, uid, body, f, tonumber(ARGV[at]), ARGV[at + 1])
+            bury(g, uid, body, f, tonumber(ARGV[at]), ARGV[at + 1], consumer)
           end
           at = at + 3
         end
@@ -132,9 +137,11 @@ for _, name in ipairs(lost) do
       f.losses = more(f.losses)
       count(g, 'l', 1)
       if f.losses > max_losses then
-        bury(g, uid, body, f, 2, 'its worker was lost ' .. string.format('%.0f', f.losses) .. ' times')
+        bury(g, uid, body, f, 2, 'its worker was lost ' .. string.format('%.0f', f.losses) .. ' times',
+          sub(name, 25))
       else
         put(g, uid, body, f)
+        tell(g, uid, 3, f.attempts, sub(name, 25), 0, 0, '')
       end
     end
   end
