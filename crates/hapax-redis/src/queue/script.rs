@@ -18,7 +18,7 @@ macro_rules! script {
     };
 }
 
-// A server whose memory is full refuses new jobs. What ends one, or puts it off, must still go through.
+// A server whose memory is full refuses new jobs. What ends one, puts it off, or takes it back, must still go through.
 script!(ADD, "#!lua\n", ["places"], part!("add"));
 script!(STEP, "#!lua flags=allow-oom\n", ["facts", "over", "room"], "local complete_keys\n", part!("step"),);
 script!(
@@ -45,7 +45,7 @@ script!(CANCEL, "#!lua flags=allow-oom\n", ["facts", "over", "places", "meant"],
 script!(RESCHEDULE, "#!lua\n", ["facts", "places", "meant"], part!("reschedule"));
 script!(PAUSE, "#!lua flags=allow-oom\n", [], part!("pause"));
 script!(LIMITS, "#!lua\n", [], part!("limits"));
-script!(REDRIVE, "#!lua\n", ["facts", "over", "places"], part!("redrive"));
+script!(REDRIVE, "#!lua flags=allow-oom\n", ["facts", "over", "places"], part!("redrive"));
 script!(EDIT, "#!lua\n", ["facts", "over", "places"], part!("edit"));
 script!(DROP_DEAD, "#!lua flags=allow-oom\n", ["facts", "over", "places"], part!("drop_dead"));
 script!(PRUNE, "#!lua flags=allow-oom\n", [], part!("prune"));

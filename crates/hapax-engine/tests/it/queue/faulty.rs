@@ -10,6 +10,7 @@ use std::sync::{
     Arc, Mutex,
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
+use tokio::sync::watch;
 
 /// How the next calls fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +30,8 @@ pub(super) struct Unsteady {
     pub(super) beats: AtomicU32,
     /// Whether beats fail.
     pub(super) deaf: AtomicBool,
+    /// Whether beats that were composed wait before they arrive.
+    pub(super) hold: watch::Sender<bool>,
 }
 
 impl Unsteady {
@@ -40,6 +43,7 @@ impl Unsteady {
             waits: AtomicU32::new(0),
             beats: AtomicU32::new(0),
             deaf: AtomicBool::new(false),
+            hold: watch::Sender::new(false),
         }
     }
 
@@ -88,6 +92,7 @@ impl QueueStore for Unsteady {
         if self.deaf.load(Ordering::SeqCst) {
             return Err(error());
         }
+        drop(self.hold.subscribe().wait_for(|hold| !hold).await);
         self.queues.beat(req).await
     }
     async fn give_back(&self, req: &GiveBack) -> StoreResult<Vec<Write>> {

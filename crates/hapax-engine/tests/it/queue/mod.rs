@@ -4,6 +4,7 @@ mod adding;
 mod ends;
 mod faulty;
 mod idempotent;
+mod late;
 mod life;
 
 use crate::support::PausedClock;
