@@ -2,6 +2,7 @@
 
 mod add;
 mod dead;
+mod faults;
 mod fence;
 mod groups;
 mod joint;
@@ -42,6 +43,7 @@ pub(crate) fn entries() -> Vec<Entry> {
         order::CASES,
         fence::CASES,
         lease::CASES,
+        faults::CASES,
         outcome::CASES,
         groups::CASES,
         dead::CASES,
