@@ -11,7 +11,7 @@ use hapax_core::{
 use std::{collections::HashSet, fmt};
 
 /// A call is made so many times at most.
-const TRIES: usize = 4;
+pub(crate) const TRIES: usize = 4;
 /// In a batch of more, the records are not looked up before: no fault is put on results and releases there.
 const BATCH: usize = 64;
 
@@ -136,7 +136,7 @@ impl<S: IdempotencyStore, F: Faults> Insisting<S, F> {
 }
 
 /// What another try may find otherwise.
-fn may_pass(error: &StoreError) -> bool {
+pub(crate) fn may_pass(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Timeout)
 }
 

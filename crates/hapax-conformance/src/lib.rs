@@ -10,7 +10,7 @@
 //! | `races` | two clients and many tasks: one winner, no result lost, no deadlock |
 //! | `expiry` | what the end of a lease or of a result changes, to the millisecond; time is moved, nothing sleeps |
 //! | `model` | random lists of steps, answered like a plain map; a list that is not is made as short as it gets |
-//! | `queue::…` | for stores of queues: adding, order, fences, leases, outcomes, groups, dead letters, limits, schedules |
+//! | `queue::…` | for stores of queues: adding, order, fences, leases, outcomes, lost answers, groups, dead letters, limits, schedules |
 //! | `faults` | lost replies, doubled and delayed requests: sending a step again under its token is harmless |
 //!
 //! # A store of your own
@@ -39,8 +39,8 @@
 //! `HAPAX_TEST_LONG=1` runs more rounds, and 16,000 random lists in place of 400. A list that fails names a seed:
 //! `HAPAX_TEST_SEED` set to it gives the same lists again.
 //!
-//! [`faulty`] holds the decorator that makes a store fail, for tests of what stands above one; [`Insisting`] runs the
-//! suite on a store whose connections fail.
+//! [`faulty`] holds the decorator that makes a store fail, for tests of what stands above one; [`Insisting`] and
+//! [`InsistingQueues`] run the suite on a store whose connections fail.
 //!
 //! Cases come and go: this crate is not under semantic versioning. It belongs into `dev-dependencies` and nowhere else.
 
@@ -59,7 +59,7 @@ mod urls;
 pub use crate::{
     harness::StoreUnderTest,
     insisting::{Faults, Insisting},
-    queue::{QueueClient, QueueUnderTest},
+    queue::{HandedOut, InsistingQueues, QueueClient, QueueUnderTest},
     suite::{Case, Outcome, Suite, cases, main, queue_cases},
     urls::untrue_options,
 };

@@ -3,14 +3,15 @@
 #![expect(clippy::expect_used, reason = "tests")]
 
 use hapax_conformance::{
-    BoxError, Insisting, Outcome, QueueClient, QueueUnderTest, StoreUnderTest, Suite, async_trait,
+    BoxError, HandedOut, Insisting, InsistingQueues, Outcome, QueueClient, QueueUnderTest, StoreUnderTest,
+    Suite, async_trait,
 };
 use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
 use hapax_postgres::{PostgresOptions, PostgresStore};
 use hapax_testkit::{
     Fault, Proxy, Rotation, check_clock, is_long,
     postgres::{PGBOUNCER, Pgbouncer, SharedPostgres, missing, missing_beside},
-    run_off_by_an_hour,
+    run_off_by_an_hour, skips_cut_queues,
 };
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -39,6 +40,14 @@ impl Place {
         let url = format!("{url}?timeout=30s&schema={}{more}", self.schema);
         let options = PostgresOptions::from_url(&BackendUrl::parse(&url)?, &ConnectOptions::default())?;
         Ok(PostgresStore::connect(options).await?)
+    }
+
+    async fn through_proxy(&self) -> Result<(Proxy, PostgresStore), BoxError> {
+        let server = self.server.as_ref().ok_or("the server has to be one of our own")?;
+        let proxy = Proxy::before(server.port());
+        let url = format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port());
+        let store = self.client(&url, "").await?;
+        Ok((proxy, store))
     }
 
     /// The ends of leases and results come nearer.
@@ -163,10 +172,7 @@ impl StoreUnderTest for Cut {
     }
 
     async fn client(&self) -> Result<Self::Store, BoxError> {
-        let server = self.0.server.as_ref().ok_or("the server has to be one of our own")?;
-        let proxy = Proxy::before(server.port());
-        let url = format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port());
-        let store = self.0.client(&url, "").await?;
+        let (proxy, store) = self.0.through_proxy().await?;
         Ok(Insisting::new(store, Rotation::new(proxy, FAULTS).sparse()))
     }
 
@@ -296,14 +302,65 @@ queues!(Queues, false, "", without_server);
 queues!(PreparedQueues, false, "&prepared=on", prepared);
 queues!(PooledQueues, true, "", pooled);
 
+/// Their requests meet a fault on their way, all of them in turn.
+struct CutQueues {
+    still: Still,
+    handed_out: HandedOut,
+}
+
+#[async_trait]
+impl QueueUnderTest for CutQueues {
+    async fn fresh() -> Result<Self, BoxError> {
+        Ok(Self { still: Still::new(false, "").await?, handed_out: HandedOut::default() })
+    }
+
+    async fn client(&self) -> Result<QueueClient, BoxError> {
+        let (proxy, store) = self.still.place.through_proxy().await?;
+        let store = Arc::new(store);
+        let rotation = Rotation::new(proxy, FAULTS).sparse();
+        let queues = InsistingQueues::new(Arc::clone(&store) as _, rotation, &self.handed_out);
+        Ok(QueueClient::new(Arc::new(queues)).with_keys(store))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.still.pass(by).await;
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    fn skips(case: &str) -> Option<&'static str> {
+        match given() {
+            Some(_) => Some("a server is given, and no proxy"),
+            None => skips_cut_queues(case, is_long()).or_else(|| without_server(case)),
+        }
+    }
+}
+
 /// On a server that this process starts, from a process whose wall clock is wrong.
-fn with_wrong_clock(ahead: bool) -> Outcome {
+fn with_wrong_clock(ahead: bool, filter: &str) -> Outcome {
     if let Some(why) = missing() {
         return Outcome::Ignored(why);
     }
     let server = SharedPostgres::join();
-    let filter = if is_long() { "postgres::" } else { "postgres::expiry" };
     run_off_by_an_hour(ahead, filter, ("HAPAX_TEST_POSTGRES_URL", &server.url()))
+}
+
+/// What times mean for queues: of delays, and of the order that they make.
+const TIMES: &str = "postgres::queue::order";
+
+/// And for keys: the ends of leases and results.
+fn keys() -> &'static str {
+    if is_long() { "postgres::" } else { "postgres::expiry" }
+}
+
+fn queues_of_a_client_an_hour_ahead_go_on_alike() -> Outcome {
+    with_wrong_clock(true, TIMES)
+}
+
+fn queues_of_a_client_an_hour_behind_go_on_alike() -> Outcome {
+    with_wrong_clock(false, TIMES)
 }
 
 fn main() -> ExitCode {
@@ -314,9 +371,18 @@ fn main() -> ExitCode {
         .with::<Pooled>("postgres_pooled")
         .with::<Cut>("postgres_cut")
         .with_queues::<Queues>("postgres")
+        .with_queues::<CutQueues>("postgres_cut")
         .with_queues::<PreparedQueues>("postgres_prepared")
         .with_queues::<PooledQueues>("postgres_pooled")
-        .also("clocks::a_client_an_hour_ahead_is_answered_alike", || with_wrong_clock(true))
-        .also("clocks::a_client_an_hour_behind_is_answered_alike", || with_wrong_clock(false))
+        .also("clocks::a_client_an_hour_ahead_is_answered_alike", || with_wrong_clock(true, keys()))
+        .also("clocks::a_client_an_hour_behind_is_answered_alike", || with_wrong_clock(false, keys()))
+        .also(
+            "clocks::queues_of_a_client_an_hour_ahead_go_on_alike",
+            queues_of_a_client_an_hour_ahead_go_on_alike,
+        )
+        .also(
+            "clocks::queues_of_a_client_an_hour_behind_go_on_alike",
+            queues_of_a_client_an_hour_behind_go_on_alike,
+        )
         .run()
 }

@@ -5,14 +5,15 @@
 mod shift;
 
 use hapax_conformance::{
-    BoxError, Insisting, Outcome, QueueClient, QueueUnderTest, StoreUnderTest, Suite, async_trait,
+    BoxError, HandedOut, Insisting, InsistingQueues, Outcome, QueueClient, QueueUnderTest, StoreUnderTest,
+    Suite, async_trait,
 };
 use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
 use hapax_redis::{RedisOptions, RedisQueues, RedisStore};
 use hapax_testkit::{
     Fault, Proxy, Rotation, check_clock, is_long, missing,
     redis::{PROGRAM, Redis, SharedCluster, SharedSentinel},
-    run_off_by_an_hour,
+    run_off_by_an_hour, skips_cut_queues,
 };
 use std::{
     process::ExitCode,
@@ -167,6 +168,16 @@ const FAULTS: &[Fault] = &[Fault::CutAfter, Fault::Twice, Fault::CutBefore, Faul
 /// What a lost reply could make a difference to. The others are run with `HAPAX_TEST_LONG`.
 const CUT_AREAS: [&str; 2] = ["contract::", "expiry::"];
 
+impl Cut {
+    async fn through_proxy(&self) -> Result<(Proxy, RedisStore), BoxError> {
+        let proxy = Proxy::before(self.0.port()?);
+        // A machine may be busy.
+        let url = format!("redis://127.0.0.1:{}?timeout=30s", proxy.port());
+        let store = self.0.place.client_at(&url, "").await?;
+        Ok((proxy, store))
+    }
+}
+
 #[async_trait]
 impl StoreUnderTest for Cut {
     type Store = Insisting<RedisStore, Rotation>;
@@ -176,10 +187,7 @@ impl StoreUnderTest for Cut {
     }
 
     async fn client(&self) -> Result<Self::Store, BoxError> {
-        let proxy = Proxy::before(self.0.port()?);
-        // A machine may be busy.
-        let url = format!("redis://127.0.0.1:{}?timeout=30s", proxy.port());
-        let store = self.0.place.client_at(&url, "").await?;
+        let (proxy, store) = self.through_proxy().await?;
         Ok(Insisting::new(store, Rotation::new(proxy, FAULTS).sparse()))
     }
 
@@ -322,6 +330,46 @@ macro_rules! queues {
     };
 }
 
+/// The queues of one server through a proxy that cuts.
+struct CutQueues {
+    cut: Cut,
+    handed_out: HandedOut,
+}
+
+#[async_trait]
+impl QueueUnderTest for CutQueues {
+    async fn fresh() -> Result<Self, BoxError> {
+        Ok(Self { cut: <Cut as StoreUnderTest>::fresh().await?, handed_out: HandedOut::default() })
+    }
+
+    async fn client(&self) -> Result<QueueClient, BoxError> {
+        let (proxy, store) = self.cut.through_proxy().await?;
+        let store = Arc::new(store);
+        let rotation = Rotation::new(proxy, FAULTS).sparse();
+        let queues = InsistingQueues::new(Arc::new(RedisQueues::of(&store)), rotation, &self.handed_out);
+        Ok(QueueClient::new(Arc::new(queues)).with_keys(store))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        StoreUnderTest::elapse(&self.cut, by).await;
+    }
+
+    fn exact_time() -> bool {
+        false
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        StoreUnderTest::reopen(&self.cut).await
+    }
+
+    fn skips(case: &str) -> Option<&'static str> {
+        match given() {
+            Some(_) => Some("a server is given, and no proxy"),
+            None => skips_cut_queues(case, is_long()).or_else(|| skips(case, true)),
+        }
+    }
+}
+
 queues!(Queues, Resp2, "", true);
 queues!(Queues3, Resp3, "&protocol=3", false);
 queues!(Queues62, Only62, "&commands=6.2", false);
@@ -329,13 +377,28 @@ queues!(ClusterQueues, Cluster, "", false);
 queues!(SentinelQueues, Sentinel, "", false);
 
 /// On one server, which this process starts, from a process whose wall clock is wrong.
-fn with_wrong_clock(ahead: bool) -> Outcome {
+fn with_wrong_clock(ahead: bool, filter: &str) -> Outcome {
     if let Some(why) = missing(&[PROGRAM]) {
         return Outcome::Ignored(why);
     }
     let server = Redis::start();
-    let filter = if is_long() { "redis::" } else { "redis::expiry" };
     run_off_by_an_hour(ahead, filter, ("HAPAX_TEST_REDIS_URL", &server.url()))
+}
+
+/// What times mean for queues: of delays, and of the order that they make.
+const TIMES: &str = "redis::queue::order";
+
+/// And for keys: the ends of leases and results.
+fn keys() -> &'static str {
+    if is_long() { "redis::" } else { "redis::expiry" }
+}
+
+fn queues_of_a_client_an_hour_ahead_go_on_alike() -> Outcome {
+    with_wrong_clock(true, TIMES)
+}
+
+fn queues_of_a_client_an_hour_behind_go_on_alike() -> Outcome {
+    with_wrong_clock(false, TIMES)
 }
 
 fn main() -> ExitCode {
@@ -348,11 +411,20 @@ fn main() -> ExitCode {
         .with::<Cluster>("redis_cluster")
         .with::<Sentinel>("redis_sentinel")
         .with_queues::<Queues>("redis")
+        .with_queues::<CutQueues>("redis_cut")
         .with_queues::<Queues3>("redis_resp3")
         .with_queues::<Queues62>("redis_6_2")
         .with_queues::<ClusterQueues>("redis_cluster")
         .with_queues::<SentinelQueues>("redis_sentinel")
-        .also("clocks::a_client_an_hour_ahead_is_answered_alike", || with_wrong_clock(true))
-        .also("clocks::a_client_an_hour_behind_is_answered_alike", || with_wrong_clock(false))
+        .also("clocks::a_client_an_hour_ahead_is_answered_alike", || with_wrong_clock(true, keys()))
+        .also("clocks::a_client_an_hour_behind_is_answered_alike", || with_wrong_clock(false, keys()))
+        .also(
+            "clocks::queues_of_a_client_an_hour_ahead_go_on_alike",
+            queues_of_a_client_an_hour_ahead_go_on_alike,
+        )
+        .also(
+            "clocks::queues_of_a_client_an_hour_behind_go_on_alike",
+            queues_of_a_client_an_hour_behind_go_on_alike,
+        )
         .run()
 }

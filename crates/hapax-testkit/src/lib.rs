@@ -19,7 +19,7 @@ mod wrong_clock;
 
 pub use crate::{
     proxy::{Fault, Proxy},
-    rotation::Rotation,
+    rotation::{Rotation, skips_cut_queues},
     wait::until,
     wrong_clock::{check_clock, run_off_by_an_hour},
 };

@@ -50,3 +50,28 @@ impl Faults for Rotation {
         self.proxy.happened()
     }
 }
+
+/// What a lost answer could make a difference to. The other cases of queues are run with `HAPAX_TEST_LONG`.
+const CUT_AREAS: [&str; 6] = [
+    "queue::add::",
+    "queue::faults::",
+    "queue::fence::",
+    "queue::joint::",
+    "queue::lease::",
+    "queue::outcome::",
+];
+
+/// Cases that tell lost jobs from ready ones.
+const TAKEN_OVER: [&str; 2] = ["::a_beat_tells_what_was_lost", "::new_jobs_keep_places_beside_lost_ones"];
+
+/// Why a case of queues is not run through a proxy that cuts.
+pub fn skips_cut_queues(case: &str, is_long: bool) -> Option<&'static str> {
+    if case.contains("::races::") || case.contains("::model::") {
+        return Some("what a caller makes of an answer holds where it is alone");
+    }
+    if TAKEN_OVER.iter().any(|statement| case.ends_with(statement)) {
+        return Some("what was handed out in a lost answer was taken over by it, and is ready again");
+    }
+    let is_run = is_long || CUT_AREAS.iter().any(|area| case.starts_with(area));
+    (!is_run).then_some("through a proxy with HAPAX_TEST_LONG=1 alone")
+}

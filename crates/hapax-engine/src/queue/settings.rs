@@ -43,8 +43,10 @@ impl Backoff {
         match self {
             Self::Fixed(every) => every,
             Self::Exponential { base, max } => {
-                let factor = 2_u32.saturating_pow(failures.saturating_sub(1));
-                let whole = base.saturating_mul(factor).min(max);
+                // Step by step up to the bound: a factor would end below a bound that is far away.
+                let doubled = |pause: Duration, _| pause.checked_mul(2).filter(|next| *next < max);
+                let doublings = if base.is_zero() { 0 } else { failures.saturating_sub(1) };
+                let whole = (0..doublings).try_fold(base, doubled).unwrap_or(max).min(max);
                 // Whole milliseconds keep what a float would lose.
                 let half = whole / 2;
                 half.saturating_add(half.mul_f64(chance.clamp(0.0, 1.0)))
@@ -365,6 +367,19 @@ mod tests {
         let pauses: Vec<_> = (1..9).map(|n| backoff.after(n, 1.0).as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
         assert_eq!(backoff.after(u32::MAX, 0.0), Duration::from_secs(30));
+        let slow = Backoff::exponential(Duration::from_millis(1), Duration::from_hours(24 * 365));
+        assert_eq!(slow.after(33, 1.0), Duration::from_millis(1 << 32));
+        for failures in [40, 1000, u32::MAX] {
+            assert_eq!(
+                slow.after(failures, 1.0),
+                Duration::from_hours(24 * 365),
+                "after {failures} failures"
+            );
+        }
+        assert_eq!(
+            Backoff::exponential(Duration::ZERO, Duration::from_secs(1)).after(1000, 1.0),
+            Duration::ZERO
+        );
         let huge = Backoff::exponential(Duration::MAX, Duration::MAX);
         assert!(huge.after(u32::MAX, 1.0) > Duration::from_hours(24));
     }

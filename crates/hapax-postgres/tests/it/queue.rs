@@ -44,7 +44,7 @@ fn span(duration: Duration) -> Span {
     Span::new(duration).unwrap()
 }
 
-fn jobs() -> QueueId {
+pub(crate) fn jobs() -> QueueId {
     QueueId::new(&Namespace::default(), &QueueName::new("jobs").unwrap())
 }
 
@@ -62,7 +62,7 @@ fn job(n: usize) -> NewJob {
     }
 }
 
-fn step(who: &str, want: usize) -> Step {
+pub(crate) fn step(who: &str, want: usize) -> Step {
     Step {
         queue: jobs(),
         group: Group::main(),
@@ -74,7 +74,7 @@ fn step(who: &str, want: usize) -> Step {
     }
 }
 
-fn done(stepped: &Stepped) -> Vec<Finish> {
+pub(crate) fn done(stepped: &Stepped) -> Vec<Finish> {
     let finish = |job: &hapax_core::queue::Taken| Finish {
         uid: job.uid,
         delivery: job.delivery,
@@ -84,7 +84,7 @@ fn done(stepped: &Stepped) -> Vec<Finish> {
     stepped.jobs.iter().map(finish).collect()
 }
 
-async fn adds(store: &PostgresStore, range: std::ops::Range<usize>) {
+pub(crate) async fn adds(store: &PostgresStore, range: std::ops::Range<usize>) {
     let all: Vec<_> = range.map(job).collect();
     for batch in all.chunks(100) {
         let answers = store.add(&jobs(), batch).await.unwrap();

@@ -18,7 +18,7 @@ macro_rules! script {
     };
 }
 
-// A server whose memory is full refuses new jobs. What ends one, or puts it off, must still go through.
+// A server whose memory is full refuses new jobs. What ends one, puts it off, or takes it back, must still go through.
 script!(ADD, "#!lua\n", ["story", "places"], part!("add"));
 script!(
     STEP,
@@ -57,7 +57,7 @@ script!(
 script!(RESCHEDULE, "#!lua\n", ["facts", "story", "places", "meant"], part!("reschedule"));
 script!(PAUSE, "#!lua flags=allow-oom\n", [], part!("pause"));
 script!(LIMITS, "#!lua\n", [], part!("limits"));
-script!(REDRIVE, "#!lua\n", ["facts", "story", "over", "places"], part!("redrive"));
+script!(REDRIVE, "#!lua flags=allow-oom\n", ["facts", "story", "over", "places"], part!("redrive"));
 script!(EDIT, "#!lua\n", ["facts", "story", "over", "places"], part!("edit"));
 script!(DROP_DEAD, "#!lua flags=allow-oom\n", ["facts", "story", "over", "places"], part!("drop_dead"));
 script!(PRUNE, "#!lua flags=allow-oom\n", [], part!("prune"));

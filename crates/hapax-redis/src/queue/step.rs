@@ -65,7 +65,9 @@ impl Queues {
         }
         self.store.note_unknowns(keys.iter().copied().filter(|key| key.kind == Kind::Unknown)).await;
         let script = if keys.is_empty() { &script::STEP } else { &script::JOINT };
-        let op = if keys.is_empty() { Op::again(script) } else { Op::again(script).kept() };
+        // Never sent again from here: the second answer would show what the first one ended as lost, and hide what it
+        // handed out. The worker knows what it has heard of.
+        let op = if keys.is_empty() { Op::new(script) } else { Op::new(script).kept() };
         loop {
             match self.on_group(&place, &req.group, op, || self.step_args(req, &keys)).await? {
                 Some(said) => return self.read_step(req, &keys, said),

@@ -9,6 +9,8 @@ mod lost;
 mod outages;
 mod places;
 #[expect(clippy::indexing_slicing, reason = "a wrong answer may end a test")]
+mod queue_faults;
+#[expect(clippy::indexing_slicing, reason = "a wrong answer may end a test")]
 mod queues;
 mod records;
 mod rights;
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         lost::tests(),
         outages::tests(),
         places::tests(),
+        queue_faults::tests(),
         queues::tests(),
         records::tests(),
         rights::tests(),

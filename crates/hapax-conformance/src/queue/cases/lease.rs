@@ -5,7 +5,7 @@ use crate::{
     fixture::{Verdict, holds, same, says},
     queue::{
         desk::Desk,
-        requests::{LEASE, LOSSES, beat, by_uid, done, give_back, job, step},
+        requests::{LEASE, LOSSES, beat, by_uid, done, give_back, job, later, step},
     },
     requests::ms,
 };
@@ -28,6 +28,8 @@ list!("lease":
     who_leaves_gives_everything_back,
     a_job_that_is_given_back_in_time_was_not_lost,
     new_jobs_keep_places_beside_lost_ones,
+    a_lost_job_behind_many_that_run_is_found,
+    a_job_due_after_several_leases_is_no_loss,
 );
 
 async fn a_job_stays_with_a_worker_for_its_lease(desk: Desk) -> Verdict {
@@ -179,4 +181,32 @@ async fn new_jobs_keep_places_beside_lost_ones(desk: Desk) -> Verdict {
     let stepped = desk.a.step(&Step { want: 4, ..step("v", 4) }).await?;
     let new = stepped.jobs.iter().filter(|job| job.counts.losses == 0).count();
     holds(new == 2, || format!("{new} of 2 new jobs beside {} lost ones", stepped.jobs.len() - new))
+}
+
+async fn a_lost_job_behind_many_that_run_is_found(desk: Desk) -> Verdict {
+    desk.adds(&[job("early"), job("lost")]).await?;
+    let early = desk.takes_one("w").await?;
+    let others: Vec<_> = (0..200).map(|n| job(&n.to_string())).collect();
+    desk.takes_one("gone").await?;
+    desk.adds(&others).await?;
+    let mut held = desk.takes("w", 200).await?;
+    held.push(early);
+    desk.elapse(LEASE / 2).await;
+    let all: Vec<_> = held.iter().collect();
+    same("what is lost", &desk.beats("w", &all).await?.lost, &Vec::new())?;
+    desk.elapse(LEASE / 2).await;
+    // Of 202 that run, one has nobody.
+    desk.gets("v", 5, "lost").await?;
+    desk.gets("v", 5, "").await
+}
+
+async fn a_job_due_after_several_leases_is_no_loss(desk: Desk) -> Verdict {
+    desk.adds(&[later("x", LEASE * 4)]).await?;
+    for _ in 0..3 {
+        desk.elapse(LEASE).await;
+        desk.gets("w", 5, "").await?;
+    }
+    desk.elapse(LEASE).await;
+    let taken = desk.takes("w", 5).await?;
+    same("how often it is there, and its losses", &(taken.len(), desk.stats().await?.lost), &(1, 0))
 }

@@ -5,7 +5,7 @@ use crate::{
     fixture::{Verdict, holds, same},
     queue::{
         desk::{Desk, texts},
-        requests::{done, group, job, jobs, later, step},
+        requests::{LEASE, done, group, job, jobs, later, step},
     },
     requests::{ms, span},
 };
@@ -18,6 +18,7 @@ list!("limits":
     a_full_queue_refuses_and_drops_nothing,
     limits_hold_for_each_group,
     waiting_goes_on_while_a_limit_holds,
+    a_lost_worker_holds_no_places,
 );
 
 async fn limits_are_kept(desk: Desk) -> Verdict {
@@ -101,4 +102,25 @@ async fn limits_hold_for_each_group(desk: Desk) -> Verdict {
         same("what starts", &texts(&stepped.jobs), &"a".into())?;
     }
     Ok(())
+}
+
+async fn a_lost_worker_holds_no_places(desk: Desk) -> Verdict {
+    desk.a.set_limits(&jobs(), &Limits { concurrency: Some(2), ..Limits::default() }).await?;
+    desk.adds(&["a", "b", "c", "d"].map(job)).await?;
+    same("how many start", &desk.takes("lost", 5).await?.len(), &2)?;
+    desk.gets("w", 5, "").await?;
+    // Again and again: what a lost worker had is counted once, as its next owner's.
+    for round in 1..=2 {
+        desk.elapse(LEASE).await;
+        let taken = desk.takes(&format!("w{round}"), 5).await?;
+        let losses = taken.iter().map(|job| job.counts.losses).collect::<Vec<_>>();
+        same("the losses of what starts", &losses, &vec![round; 2])?;
+        same("how many run", &desk.stats().await?.running, &2)?;
+    }
+    for taken in desk.b.list(&crate::queue::requests::list(hapax_core::queue::JobState::Running)).await?.jobs
+    {
+        desk.a.cancel(&jobs(), &hapax_core::queue::JobRef::Uid(taken.uid)).await?;
+    }
+    desk.elapse(LEASE).await;
+    desk.gets("v", 5, "c d").await
 }

@@ -3,6 +3,7 @@
 mod add;
 mod books;
 mod dead;
+mod faults;
 mod fence;
 mod groups;
 mod history;
@@ -45,6 +46,7 @@ pub(crate) fn entries() -> Vec<Entry> {
         order::CASES,
         fence::CASES,
         lease::CASES,
+        faults::CASES,
         outcome::CASES,
         groups::CASES,
         history::CASES,

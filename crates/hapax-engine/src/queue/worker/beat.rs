@@ -20,13 +20,10 @@ struct Pulse {
     next: BootTime,
     /// The store's clock as the last beat was answered.
     since: Option<Timestamp>,
-    /// Beats since an answer was in doubt: the second one has freed what came in it.
-    sure: u8,
 }
 
 pub(super) async fn keep(core: Weak<Core>) {
-    let Some(mut pulse) = core.upgrade().map(|core| Pulse { next: core.clock.boot(), since: None, sure: 0 })
-    else {
+    let Some(mut pulse) = core.upgrade().map(|core| Pulse { next: core.clock.boot(), since: None }) else {
         return;
     };
     while let Some(this) = core.upgrade() {
@@ -35,7 +32,7 @@ pub(super) async fn keep(core: Weak<Core>) {
             beat(&this, &mut pulse).await;
         } else if now >= pulse.next {
             // An idle worker says nothing; what the store showed long ago is not the last answer any more.
-            (pulse.next, pulse.since, pulse.sure) = (now.after(this.tick()), None, 0);
+            (pulse.next, pulse.since) = (now.after(this.tick()), None);
         }
         for (uid, delivery) in this.held.overdue(this.clock.boot().after(this.margin())) {
             tracing::warn!(code = "queue.lease_lost", "job {uid} could not be renewed in time");
@@ -77,15 +74,12 @@ async fn beat(core: &Arc<Core>, pulse: &mut Pulse) {
             for (uid, delivery) in listed(&beaten.cancelled) {
                 core.held.halt(&uid, delivery, Halt::Cancelled);
             }
-            pulse.sure = pulse.sure.saturating_add(1);
-            if pulse.sure > 2 {
-                core.held.doubt(false);
-            }
+            core.held.beaten();
             (pulse.next, pulse.since) = (asked.after(core.tick()), Some(beaten.now));
         }
         Err(error) => {
             tracing::debug!(queue = %core.queue.name, %error, "jobs could not be renewed yet");
-            (pulse.next, pulse.sure) = (core.clock.boot().after(core.again()), 0);
+            pulse.next = core.clock.boot().after(core.again());
         }
     }
 }

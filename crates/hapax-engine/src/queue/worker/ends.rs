@@ -98,7 +98,7 @@ impl Facts {
             }
             Outcome::Snooze { by } => {
                 // What waits for the same thing does not come back at once.
-                let after = by.max(SNOOZE).mul_f64(1.0 + fastrand::f64() / 5.0);
+                let after = span(by).get().max(SNOOZE).mul_f64(1.0 + fastrand::f64() / 5.0);
                 (End::Snooze { after: span(after) }, Came::Snoozed)
             }
             Outcome::Dead { reason, error } => self.dead(reason, error),

@@ -10,6 +10,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+/// One may be on its way when the answer gets lost, the next learns the store's time, and the one after that frees what was
+/// handed out before.
+const BEATS: u8 = 3;
+
 #[derive(Debug, Default)]
 pub(super) struct Held {
     jobs: Mutex<State>,
@@ -18,8 +22,8 @@ pub(super) struct Held {
 #[derive(Debug, Default)]
 struct State {
     jobs: HashMap<Uid, Job>,
-    /// Whether an answer got lost that may have handed out jobs.
-    in_doubt: bool,
+    /// So many beats have to be answered until what came in a lost answer has been given back.
+    doubtful: u8,
 }
 
 #[derive(Debug)]
@@ -99,14 +103,21 @@ impl Held {
         self.state().jobs.iter().filter(|(_, job)| over(job)).map(|(uid, job)| (*uid, job.delivery)).collect()
     }
 
-    pub(super) fn doubt(&self, in_doubt: bool) {
-        self.state().in_doubt = in_doubt;
+    /// An answer got lost that may have handed out jobs.
+    pub(super) fn doubt(&self) {
+        self.state().doubtful = BEATS;
+    }
+
+    /// A beat was answered.
+    pub(super) fn beaten(&self) {
+        let mut state = self.state();
+        state.doubtful = state.doubtful.saturating_sub(1);
     }
 
     /// Whether a beat has anything to say.
     pub(super) fn needs_beat(&self) -> bool {
         let state = self.state();
-        state.in_doubt || !state.jobs.is_empty()
+        state.doubtful > 0 || !state.jobs.is_empty()
     }
 }
 

@@ -271,7 +271,7 @@ impl Run<'_> {
             Ok(stepped) => stepped,
             Err(error) => {
                 if error.applied() == Applied::Unknown {
-                    self.core.held.doubt(true);
+                    self.core.held.doubt();
                 }
                 // They are sent again: a finish that arrived is fenced the second time.
                 for ended in &mut ended {

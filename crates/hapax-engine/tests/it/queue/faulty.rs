@@ -10,6 +10,7 @@ use std::sync::{
     Arc, Mutex,
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
+use tokio::sync::watch;
 
 /// How the next calls fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +35,8 @@ pub(super) struct Unsteady {
     pub(super) stuck: AtomicBool,
     /// Whether beats fail.
     pub(super) deaf: AtomicBool,
+    /// Whether beats that were composed wait before they arrive.
+    pub(super) hold: watch::Sender<bool>,
 }
 
 impl Unsteady {
@@ -48,6 +51,7 @@ impl Unsteady {
             blind: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
+            hold: watch::Sender::new(false),
         }
     }
 
@@ -96,6 +100,7 @@ impl QueueStore for Unsteady {
         if self.deaf.load(Ordering::SeqCst) {
             return Err(error());
         }
+        drop(self.hold.subscribe().wait_for(|hold| !hold).await);
         self.queues.beat(req).await
     }
     async fn give_back(&self, req: &GiveBack) -> StoreResult<Vec<Write>> {

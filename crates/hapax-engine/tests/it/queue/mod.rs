@@ -6,6 +6,7 @@ mod faulty;
 mod figures;
 mod idempotent;
 mod layers;
+mod late;
 mod life;
 mod schedule_sets;
 mod schedules;
