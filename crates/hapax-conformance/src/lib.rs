@@ -10,7 +10,7 @@
 //! | `races` | two clients and many tasks: one winner, no result lost, no deadlock |
 //! | `expiry` | what the end of a lease or of a result changes, to the millisecond; time is moved, nothing sleeps |
 //! | `model` | random lists of steps, answered like a plain map; a list that is not is made as short as it gets |
-//! | `queue::…` | for stores of queues: adding, order, fences, leases, outcomes, lost answers, groups, dead letters, limits, schedules |
+//! | `queue::…` | for stores of queues: adding, order, fences, leases, outcomes, lost answers, groups, dead letters, limits, schedules, histories, books |
 //! | `faults` | lost replies, doubled and delayed requests: sending a step again under its token is harmless |
 //!
 //! # A store of your own

@@ -78,7 +78,9 @@ impl Books {
         if !names.is_empty() {
             found.fact("queues", format!("{}{}", names.len(), if self.is_more { " of more" } else { "" }));
         }
-        self.groups.iter().for_each(|group| group.judge(found));
+        for group in &self.groups {
+            group.judge(found);
+        }
         if self.is_more {
             found.find(
                 "queue_books",

@@ -257,7 +257,9 @@ mod tests {
 
     fn told(events: &[Event]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        events.iter().for_each(|event| append(&mut bytes, event));
+        for event in events {
+            append(&mut bytes, event);
+        }
         bytes
     }
 

@@ -499,6 +499,7 @@ impl Book {
 }
 
 /// Why a job that ran is settled.
+#[derive(Clone, Copy)]
 struct Why<'a> {
     what: What,
     error: Option<&'a str>,
