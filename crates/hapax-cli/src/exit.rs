@@ -88,7 +88,8 @@ impl Exit {
                 "idempotency.lease_lost"
                 | "idempotency.lease_ceiling"
                 | "idempotency.fenced"
-                | "queue.lease_lost",
+                | "queue.lease_lost"
+                | "lock.lost",
                 _,
             ) => Self::LeaseLost,
             // The verdict was meant for something else.

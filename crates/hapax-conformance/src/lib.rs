@@ -11,6 +11,8 @@
 //! | `expiry` | what the end of a lease or of a result changes, to the millisecond; time is moved, nothing sleeps |
 //! | `model` | random lists of steps, answered like a plain map; a list that is not is made as short as it gets |
 //! | `queue::…` | for stores of queues: adding, order, fences, leases, outcomes, lost answers, groups, dead letters, limits, schedules, histories, books |
+//! | `lock::…` | for stores of locks: one holder, fences that rise, leases, lost replies |
+//! | `limit::…` | for stores of rate limits: each algorithm, several limits in one decision, never more than the bound |
 //! | `faults` | lost replies, doubled and delayed requests: sending a step again under its token is harmless |
 //!
 //! # A store of your own
@@ -49,6 +51,9 @@ pub mod faulty;
 mod fixture;
 mod harness;
 mod insisting;
+mod limit;
+mod lists;
+mod lock;
 mod queue;
 mod requests;
 mod scenes;
@@ -59,8 +64,10 @@ mod urls;
 pub use crate::{
     harness::StoreUnderTest,
     insisting::{Faults, Insisting},
+    limit::LimitUnderTest,
+    lock::LockUnderTest,
     queue::{HandedOut, InsistingQueues, QueueClient, QueueUnderTest},
-    suite::{Case, Outcome, Suite, cases, main, queue_cases},
+    suite::{Case, Outcome, Suite, cases, limit_cases, lock_cases, main, queue_cases},
     urls::untrue_options,
 };
 /// For `impl StoreUnderTest for …` without naming the crate in your manifest.

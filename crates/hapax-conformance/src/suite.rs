@@ -4,6 +4,8 @@ use crate::{
     cases as key_cases,
     fixture::{Fixture, Stop, Verdict, failed},
     harness::{self, StoreUnderTest},
+    limit::{self, Gate, LimitUnderTest},
+    lock::{self, Door, LockUnderTest},
     queue::{self, Desk, QueueUnderTest},
 };
 use hapax_core::Token;
@@ -128,6 +130,34 @@ pub fn queue_cases<H: QueueUnderTest>() -> Vec<Case> {
     queue::entries().into_iter().map(case).collect()
 }
 
+/// All cases for a store of locks.
+pub fn lock_cases<H: LockUnderTest>() -> Vec<Case> {
+    let case = |entry: lock::Entry| {
+        let check: Check = Arc::new(move || {
+            Box::pin(async move {
+                let subject: Arc<dyn lock::Subject> = Arc::new(H::fresh().await?);
+                (entry.run)(Door::new(subject).await?).await
+            })
+        });
+        Case { name: entry.name, check, skip: H::skips(entry.name) }
+    };
+    lock::entries().into_iter().map(case).collect()
+}
+
+/// All cases for a store of rate limits.
+pub fn limit_cases<H: LimitUnderTest>() -> Vec<Case> {
+    let case = |entry: limit::Entry| {
+        let check: Check = Arc::new(move || {
+            Box::pin(async move {
+                let subject: Arc<dyn limit::Subject> = Arc::new(H::fresh().await?);
+                (entry.run)(Gate::new(subject).await?).await
+            })
+        });
+        Case { name: entry.name, check, skip: H::skips(entry.name) }
+    };
+    limit::entries().into_iter().map(case).collect()
+}
+
 /// Suites of several stores in one test binary.
 ///
 /// ```no_run
@@ -159,6 +189,22 @@ impl Suite {
     /// Adds all cases for a store of queues, named `name::queue::area::statement`.
     pub fn with_queues<H: QueueUnderTest>(mut self, name: &str) -> Self {
         for case in queue_cases::<H>() {
+            self = self.also(&format!("{name}::{}", case.name()), move || case.run());
+        }
+        self
+    }
+
+    /// Adds all cases for a store of locks, named `name::lock::area::statement`.
+    pub fn with_locks<H: LockUnderTest>(mut self, name: &str) -> Self {
+        for case in lock_cases::<H>() {
+            self = self.also(&format!("{name}::{}", case.name()), move || case.run());
+        }
+        self
+    }
+
+    /// Adds all cases for a store of rate limits, named `name::limit::area::statement`.
+    pub fn with_limits<H: LimitUnderTest>(mut self, name: &str) -> Self {
+        for case in limit_cases::<H>() {
             self = self.also(&format!("{name}::{}", case.name()), move || case.run());
         }
         self

@@ -1,13 +1,16 @@
 //! The memory store, bare, as a URL picks it, and with faults in the way.
 
 use hapax_conformance::{
-    BoxError, Faults, Insisting, QueueClient, QueueUnderTest, StoreUnderTest, Suite, async_trait,
+    BoxError, Faults, Insisting, LimitUnderTest, LockUnderTest, QueueClient, QueueUnderTest, StoreUnderTest,
+    Suite, async_trait,
     faulty::{Fault, Faulty, Step},
 };
 use hapax_core::{
     ManualClock,
     idempotency::IdempotencyStore,
-    memory::{MemoryQueues, MemoryStore},
+    limit::LimitStore,
+    lock::LockStore,
+    memory::{MemoryLimits, MemoryLocks, MemoryQueues, MemoryStore},
 };
 use std::{
     process::ExitCode,
@@ -137,11 +140,55 @@ impl QueueUnderTest for Queues {
     }
 }
 
+struct Locks {
+    store: Arc<dyn LockStore>,
+    clock: ManualClock,
+}
+
+#[async_trait]
+impl LockUnderTest for Locks {
+    async fn fresh() -> Result<Self, BoxError> {
+        let clock = ManualClock::new();
+        Ok(Self { store: Arc::new(MemoryLocks::new(Arc::new(clock.clone()))), clock })
+    }
+
+    async fn client(&self) -> Result<Arc<dyn LockStore>, BoxError> {
+        Ok(Arc::clone(&self.store))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+}
+
+struct Limits {
+    store: Arc<dyn LimitStore>,
+    clock: ManualClock,
+}
+
+#[async_trait]
+impl LimitUnderTest for Limits {
+    async fn fresh() -> Result<Self, BoxError> {
+        let clock = ManualClock::new();
+        Ok(Self { store: Arc::new(MemoryLimits::new(Arc::new(clock.clone()))), clock })
+    }
+
+    async fn client(&self) -> Result<Arc<dyn LimitStore>, BoxError> {
+        Ok(Arc::clone(&self.store))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+}
+
 fn main() -> ExitCode {
     Suite::new()
         .with::<Memory>("memory")
         .with::<Dyn>("memory_dyn")
         .with::<Insisted>("memory_insisted")
         .with_queues::<Queues>("memory")
+        .with_locks::<Locks>("memory")
+        .with_limits::<Limits>("memory")
         .run()
 }

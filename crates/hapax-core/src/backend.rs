@@ -1,6 +1,9 @@
 //! What one connection offers.
 
-use crate::{Clock, SystemClock, doctor::Examine, idempotency::IdempotencyStore, queue::QueueStore};
+use crate::{
+    Clock, SystemClock, doctor::Examine, idempotency::IdempotencyStore, limit::LimitStore, lock::LockStore,
+    queue::QueueStore,
+};
 use std::{any::Any, sync::Arc};
 
 /// The capabilities behind one URL.
@@ -13,6 +16,10 @@ pub struct Backend {
     pub idempotency: Arc<dyn IdempotencyStore>,
     /// Queues of jobs, where the store has them.
     pub queue: Option<Arc<dyn QueueStore>>,
+    /// Locks, where the store has them.
+    pub locks: Option<Arc<dyn LockStore>>,
+    /// Rate limits, where the store has them.
+    pub limits: Option<Arc<dyn LimitStore>>,
     /// The clock of the process that holds the connection.
     pub clock: Arc<dyn Clock>,
     /// Tells how the store is, where it can.
@@ -30,6 +37,8 @@ impl Backend {
             name,
             idempotency,
             queue: None,
+            locks: None,
+            limits: None,
             clock: Arc::new(SystemClock),
             examiner: None,
             max_receipt: None,
@@ -41,6 +50,20 @@ impl Backend {
     #[must_use]
     pub fn with_queue(mut self, queue: Arc<dyn QueueStore>) -> Self {
         self.queue = Some(queue);
+        self
+    }
+
+    /// With locks.
+    #[must_use]
+    pub fn with_locks(mut self, locks: Arc<dyn LockStore>) -> Self {
+        self.locks = Some(locks);
+        self
+    }
+
+    /// With rate limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Arc<dyn LimitStore>) -> Self {
+        self.limits = Some(limits);
         self
     }
 

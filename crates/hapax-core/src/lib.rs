@@ -16,6 +16,8 @@ pub mod error;
 pub mod fingerprint;
 pub mod idempotency;
 pub mod key;
+pub mod limit;
+pub mod lock;
 pub mod memory;
 pub mod queue;
 pub mod registry;

@@ -9,6 +9,8 @@
 //! | `claim` | a key held by hand, for results that commit with the caller's own rows |
 //! | `effect` | one call from first to last: reserve, run, keep the outcome |
 //! | [`queue`] | durable jobs |
+//! | [`lock`] | locks |
+//! | [`limit`] | rate limits |
 //! | [`protocol`] | a reservation and its lease, for layers that run effects of their own: mail, HTTP, the command |
 //!
 //! The promise is at least once with deduplication: between the moment an effect happens and the moment its receipt
@@ -24,6 +26,8 @@ mod detached;
 mod effect;
 mod error;
 mod idempotency;
+pub mod limit;
+pub mod lock;
 pub mod protocol;
 pub mod queue;
 mod resolve;

@@ -5,7 +5,7 @@ use hapax_core::{
     Backend, BackendUrl, BoxFuture, InvalidKey, ManualClock, Namespace, Registry, StoreError, SystemClock,
     memory, registry::ConnectOptions,
 };
-use hapax_engine::{Closed, Idempotency, Keeper, queue::Queue};
+use hapax_engine::{Closed, Idempotency, Keeper, limit::RateLimiter, lock::Locks, queue::Queue};
 use std::{sync::Arc, time::Duration};
 
 /// The scope of keys whose receipts commit with the caller's own rows, whatever the database.
@@ -111,6 +111,8 @@ pub struct Hapax {
     backend: Backend,
     keeper: Keeper,
     queue: Queue,
+    locks: Locks,
+    limits: RateLimiter,
     namespace: Result<Namespace, InvalidKey>,
 }
 
@@ -127,7 +129,8 @@ impl Hapax {
 
     fn on(backend: Backend, namespace: Result<Namespace, InvalidKey>, timeout: Duration) -> Self {
         let (keeper, queue) = (Keeper::of(&backend, timeout), Queue::of(&backend, timeout));
-        Self { backend, keeper, queue, namespace }
+        let (locks, limits) = (Locks::of(&backend, timeout), RateLimiter::of(&backend, timeout));
+        Self { backend, keeper, queue, locks, limits, namespace }
     }
 
     /// The same store under another namespace. A name that cannot be used is reported by the first call.
@@ -146,6 +149,16 @@ impl Hapax {
         self.queue.with_namespace(self.namespace.clone())
     }
 
+    /// Locks that are renewed while they are held. Where the store has none, calls answer `store.unsupported`.
+    pub fn locks(&self) -> Locks {
+        self.locks.with_namespace(self.namespace.clone())
+    }
+
+    /// Rate limits. Where the store has none, calls answer `store.unsupported`.
+    pub fn limits(&self) -> RateLimiter {
+        self.limits.with_namespace(self.namespace.clone())
+    }
+
     /// What holds the keys of this process: for layers.
     pub fn keeper(&self) -> &Keeper {
         &self.keeper
@@ -158,7 +171,7 @@ impl Hapax {
 
     /// Waits for receipts and releases that the store has not taken yet. Call it before the process ends.
     pub fn close(&self) -> Close {
-        Close { keeper: self.keeper.clone(), within: Duration::from_mins(1) }
+        Close { keeper: self.keeper.clone(), locks: self.locks.clone(), within: Duration::from_mins(1) }
     }
 }
 
@@ -167,6 +180,7 @@ impl Hapax {
 #[derive(Debug)]
 pub struct Close {
     keeper: Keeper,
+    locks: Locks,
     within: Duration,
 }
 
@@ -183,6 +197,11 @@ impl IntoFuture for Close {
     type IntoFuture = BoxFuture<'static, Closed>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.keeper.close(self.within).await })
+        Box::pin(async move {
+            let locks = async { self.locks.close(self.within).await };
+            let (mut closed, unreleased) = tokio::join!(self.keeper.close(self.within), locks);
+            closed.unreleased += unreleased;
+            closed
+        })
     }
 }

@@ -51,7 +51,9 @@ pub use hapax_core::{
 pub use hapax_engine::{
     Answer, Claim, Claimed, Class, Classified, Classify, Closed, Codec, Detailed, EffectError, EffectExt,
     Idempotency, IdempotencyError, Json, Judged, KeyState, Lease, Loss, Replay, Resolve, Run, RunMany,
-    Verdict,
+    Verdict, define_limit,
+    limit::{Decision, Limit, LimitError, Permit, Quota, RateLimiter, Secret, WhenDown},
+    lock::{Fence, Lock, LockError, LockGuard, Locks},
     queue::{Added, Backoff, Job, JobError, JobOptions, OnError, Queue, QueueDef, QueueError, Ran, Worker},
 };
 
@@ -72,6 +74,18 @@ pub mod queue {
         QueueStats, QueueStore, Uid, history,
     };
     pub use hapax_engine::queue::*;
+}
+
+/// Locks: one holder at a time, with a fence.
+pub mod lock {
+    pub use hapax_core::lock::{LockStore, SCOPE};
+    pub use hapax_engine::lock::*;
+}
+
+/// Rate limits: so much in such a time.
+pub mod limit {
+    pub use hapax_core::limit::LimitStore;
+    pub use hapax_engine::limit::*;
 }
 
 /// Mail that is sent once.
@@ -105,8 +119,14 @@ pub mod testing {
 
 /// Every stable code of this build, in order.
 pub fn codes() -> Vec<CodeInfo> {
-    let mut codes =
-        [hapax_core::error::STORE_CODES, hapax_engine::CODES, hapax_engine::queue::CODES].concat();
+    let mut codes = [
+        hapax_core::error::STORE_CODES,
+        hapax_engine::CODES,
+        hapax_engine::queue::CODES,
+        hapax_engine::lock::CODES,
+        hapax_engine::limit::CODES,
+    ]
+    .concat();
     #[cfg(feature = "mail")]
     codes.extend_from_slice(hapax_mail::CODES);
     #[cfg(feature = "service")]

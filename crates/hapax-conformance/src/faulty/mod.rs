@@ -1,7 +1,9 @@
 //! A store whose calls fail as a network makes them fail.
 
+mod lock;
 mod request;
 
+pub use lock::{FaultyLocks, LockStep};
 pub use request::{Answer, Request, Step};
 
 use hapax_core::{

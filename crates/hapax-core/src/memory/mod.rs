@@ -2,10 +2,14 @@
 
 mod doctor;
 mod idempotency;
+mod limit;
+mod lock;
 mod queue;
 mod shard;
 
 pub use idempotency::MemoryStore;
+pub use limit::MemoryLimits;
+pub use lock::MemoryLocks;
 pub use queue::MemoryQueues;
 
 use crate::registry::ConnectOptions;
@@ -52,8 +56,14 @@ pub fn backend(clock: Arc<dyn Clock>) -> Backend {
     offering(&Arc::new(MemoryStore::new(Arc::clone(&clock))), Arc::clone(&clock)).with_clock(clock)
 }
 
-/// The keys of a store, and queues beside them.
+/// The keys of a store; queues, locks and limits beside them.
 fn offering(store: &Arc<MemoryStore>, clock: Arc<dyn Clock>) -> Backend {
-    let queues = MemoryQueues::new(clock).with_keys(Arc::clone(store));
-    Backend::new("memory", Arc::clone(store) as _).with_queue(Arc::new(queues))
+    let queues = MemoryQueues::new(Arc::clone(&clock)).with_keys(Arc::clone(store));
+    let (locks, limits) = (MemoryLocks::new(Arc::clone(&clock)), MemoryLimits::new(clock));
+    let (locks, limits) =
+        (locks.with_max_entries(store.max_entries()), limits.with_max_entries(store.max_entries()));
+    Backend::new("memory", Arc::clone(store) as _)
+        .with_queue(Arc::new(queues))
+        .with_locks(Arc::new(locks))
+        .with_limits(Arc::new(limits))
 }

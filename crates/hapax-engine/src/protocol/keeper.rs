@@ -3,7 +3,7 @@
 use super::{
     background::{Background, Closed},
     call,
-    renewer::Renewer,
+    renewer::{Leases, Renewer},
     reservation::Reservation,
     runner::Runner,
     terms::Terms,
@@ -77,7 +77,7 @@ impl Keeper {
     }
 
     fn with(store: Arc<dyn IdempotencyStore>, clock: Arc<dyn Clock>, timeout: Duration) -> Self {
-        let renewer = Renewer::new(Arc::clone(&store), Arc::clone(&clock), timeout);
+        let renewer = Renewer::new(Leases::Keys(Arc::clone(&store)), Arc::clone(&clock), timeout);
         let (runner, background) = (Runner::new(clock.is_manual()), Arc::default());
         let inner = Inner {
             store,

@@ -9,7 +9,7 @@ mod background;
 pub(crate) mod call;
 mod keeper;
 mod lease;
-mod renewer;
+pub(crate) mod renewer;
 mod reservation;
 pub(crate) mod runner;
 mod terms;

@@ -12,8 +12,9 @@ use super::{
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hapax_core::{
-    BootTime, Clock, Name, Span, StoreResult, Token,
+    BootTime, BoxFuture, Clock, Name, Span, StoreResult, Token,
     idempotency::{Extended, IdempotencyStore},
+    lock::LockStore,
 };
 use std::{
     collections::HashMap,
@@ -27,9 +28,46 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A clock that a test moves wakes nobody.
 const MANUAL_PAUSE: Duration = Duration::from_millis(5);
 
+/// Whose leases are renewed.
+#[derive(Clone, Debug)]
+pub(crate) enum Leases {
+    /// Those of keys.
+    Keys(Arc<dyn IdempotencyStore>),
+    /// Those of locks.
+    Locks(Arc<dyn LockStore>),
+}
+
+impl Leases {
+    fn extend<'a>(
+        &'a self,
+        name: &'a Name,
+        token: &'a Token,
+        lease: Span,
+    ) -> BoxFuture<'a, StoreResult<Extended>> {
+        match self {
+            Self::Keys(store) => (**store).extend(name, token, lease),
+            Self::Locks(store) => (**store).extend(name, token, lease),
+        }
+    }
+
+    fn extend_many<'a>(&'a self, all: &'a [Request]) -> BoxFuture<'a, Vec<StoreResult<Extended>>> {
+        match self {
+            Self::Keys(store) => (**store).extend_many(all),
+            Self::Locks(store) => (**store).extend_many(all),
+        }
+    }
+
+    fn code(&self, loss: Loss) -> &'static str {
+        match self {
+            Self::Keys(_) => loss.code(),
+            Self::Locks(_) => "lock.lost",
+        }
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct Renewer {
-    store: Arc<dyn IdempotencyStore>,
+pub(crate) struct Renewer {
+    leases: Leases,
     clock: Arc<dyn Clock>,
     timeout: Duration,
     state: Mutex<State>,
@@ -61,14 +99,14 @@ struct Entry {
 
 /// Renews one lease while it lives.
 #[derive(Debug)]
-pub(super) struct Renewal {
+pub(crate) struct Renewal {
     renewer: Arc<Renewer>,
     id: u64,
 }
 
 impl Renewal {
     /// From here on a loss is no news.
-    pub(super) fn effect_ended(&self) {
+    pub(crate) fn effect_ended(&self) {
         if let Some(entry) = self.renewer.state().entries.get_mut(&self.id) {
             entry.effect_ended = true;
         }
@@ -82,16 +120,12 @@ impl Drop for Renewal {
 }
 
 impl Renewer {
-    pub(super) fn new(
-        store: Arc<dyn IdempotencyStore>,
-        clock: Arc<dyn Clock>,
-        timeout: Duration,
-    ) -> Arc<Self> {
-        Arc::new(Self { store, clock, timeout, state: Mutex::default(), changed: Arc::default() })
+    pub(crate) fn new(leases: Leases, clock: Arc<dyn Clock>, timeout: Duration) -> Arc<Self> {
+        Arc::new(Self { leases, clock, timeout, state: Mutex::default(), changed: Arc::default() })
     }
 
     /// Keeps the lease of `token`, granted by a request sent at `asked`.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         self: &Arc<Self>,
         runner: &Runner,
         (name, token): (Name, Token),
@@ -116,11 +150,11 @@ impl Renewer {
     }
 
     /// One renewal out of turn, which takes `limit` at most.
-    pub(super) async fn extend_now(&self, renewal: &Renewal, limit: Duration) {
+    pub(crate) async fn extend_now(&self, renewal: &Renewal, limit: Duration) {
         let request = self.state().entries.get_mut(&renewal.id).map(Entry::take);
         let Some((name, token, lease)) = request else { return };
         let asked = self.clock.boot();
-        let answer = call::one(limit, "extend", self.store.extend(&name, &token, lease)).await;
+        let answer = call::one(limit, "extend", self.leases.extend(&name, &token, lease)).await;
         self.settle(renewal.id, &answer, asked);
     }
 
@@ -140,11 +174,11 @@ impl Renewer {
             }
             let lost_at = view.deadline.before(entry.terms.margin());
             if entry.ceiling.is_some_and(|ceiling| now >= ceiling) {
-                entry.lose(Loss::Ceiling);
+                entry.lose(Loss::Ceiling, &self.leases);
                 continue;
             }
             if now >= lost_at {
-                entry.lose(Loss::Expired);
+                entry.lose(Loss::Expired, &self.leases);
                 continue;
             }
             if entry.next.is_some_and(|next| next <= now.after(entry.terms.slack())) {
@@ -172,7 +206,7 @@ impl Renewer {
                     later
                 });
             }
-            Ok(Extended::Fenced) => entry.lose(Loss::Fenced),
+            Ok(Extended::Fenced) => entry.lose(Loss::Fenced, &self.leases),
             Err(error) => {
                 tracing::debug!(key = ?entry.name, %error, "a lease could not be renewed yet");
                 entry.next = Some(self.clock.boot().after(entry.terms.again()));
@@ -191,9 +225,9 @@ impl Renewer {
     fn extend(&self, look: Look) -> impl Future<Output = Renewed> + Send + use<> {
         let (ids, requests): (Vec<_>, Vec<_>) = look.due.into_iter().unzip();
         let shortest = requests.iter().map(|(_, _, lease)| lease.get()).min().unwrap_or(self.timeout);
-        let (store, limit) = (Arc::clone(&self.store), self.timeout.min(shortest / 4));
+        let (leases, limit) = (self.leases.clone(), self.timeout.min(shortest / 4));
         async move {
-            let answers = call::many(limit, "extend", ids.len(), store.extend_many(&requests)).await;
+            let answers = call::many(limit, "extend", ids.len(), leases.extend_many(&requests)).await;
             Renewed { asked: look.now, answers: ids.into_iter().zip(answers).collect() }
         }
     }
@@ -206,14 +240,14 @@ impl Entry {
         (self.name.clone(), self.token, self.terms.lease)
     }
 
-    fn lose(&self, loss: Loss) {
+    fn lose(&self, loss: Loss, leases: &Leases) {
         let told = self.view.send_if_modified(|view| {
             let first = view.lost.is_none();
             view.lost = view.lost.or(Some(loss));
             first
         });
         if told && !self.effect_ended {
-            tracing::warn!(key = ?self.name, code = loss.code(), "the lease is lost while its effect runs");
+            tracing::warn!(key = ?self.name, code = leases.code(loss), "the lease is lost while its effect runs");
         }
     }
 }

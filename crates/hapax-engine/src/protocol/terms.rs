@@ -61,7 +61,7 @@ impl Terms {
     }
 
     /// A third of the lease.
-    pub(super) fn tick(&self) -> Duration {
+    pub(crate) fn tick(&self) -> Duration {
         self.lease.get() / 3
     }
 

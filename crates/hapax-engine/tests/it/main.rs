@@ -6,6 +6,8 @@ mod codecs;
 mod drops;
 mod faults;
 mod found;
+mod limit;
+mod lock;
 mod outcomes;
 mod queue;
 mod renewal;

@@ -77,6 +77,28 @@ fn own_store_greets_once() {
 }
 
 #[test]
+fn lock_is_held_by_one_and_its_fence_keeps_the_late_one_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = run("lock", folder.path());
+    let lines: Vec<_> = out.lines().collect();
+    assert_eq!(lines.len(), 4, "{out}");
+    assert!(lines[1].starts_with("busy for up to "), "{out}");
+    assert_eq!(
+        [lines[0], lines[2], lines[3]],
+        ["written", "late: a newer holder has written", "lost: Fenced"]
+    );
+}
+
+#[test]
+fn limits_count_together_and_say_so_in_headers() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = run("limits", folder.path());
+    assert!(out.starts_with("4 left\n3 left\n2 left\n1 left\n0 left\nno: login_by_ip\n"), "{out}");
+    assert!(out.contains(r#"RateLimit: "login_by_ip";r=0;t="#) && out.contains("\nRetry-After: "), "{out}");
+    assert!(out.ends_with("three more for ada: true, 2 left then\neleven: limit.never\n"), "{out}");
+}
+
+#[test]
 fn mailer_writes_one_file_and_gives_the_provider_each_message_once() {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..2 {

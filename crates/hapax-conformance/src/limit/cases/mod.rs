@@ -1,0 +1,34 @@
+//! The cases, by area.
+
+mod contract;
+mod expiry;
+mod model;
+mod races;
+mod several;
+
+use super::Gate;
+use crate::fixture::Verdict;
+use std::pin::Pin;
+
+/// A case: its name, and what it does with a fresh store.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(Gate) -> Pin<Box<dyn Future<Output = Verdict>>>,
+}
+
+/// Lists the cases of a file. One that is not listed is dead code, so none is forgotten.
+macro_rules! list {
+    ($area:literal: $($case:ident),+ $(,)?) => {
+        pub(super) const CASES: &[super::Entry] = &[$(super::Entry {
+            name: concat!("limit::", $area, "::", stringify!($case)),
+            run: |gate| Box::pin($case(gate)),
+        }),+];
+    };
+}
+use list;
+
+pub(crate) fn entries() -> Vec<Entry> {
+    let files = [contract::CASES, several::CASES, expiry::CASES, races::CASES, model::CASES];
+    files.into_iter().flatten().copied().collect()
+}
