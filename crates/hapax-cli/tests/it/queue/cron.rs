@@ -76,7 +76,7 @@ fn a_rehearsal_shows_the_next_times_and_puts_nothing() {
 }
 
 #[test]
-fn a_worker_on_any_queue_adds_the_jobs() {
+fn a_worker_that_ends_by_itself_adds_what_is_due() {
     let sandbox = Sandbox::new();
     let put = ["put", "tick", "q", "* * * * * *", "--payload", "{\"n\":1}", "--max-attempts", "1"];
     sandbox.hapax(&[CRON, &put].concat()).exits(0);

@@ -33,7 +33,7 @@ where
     S::Future: Send + 'static,
 {
     layer_fn(move |inner: S| {
-        let trace = trace.clone();
+        let trace = Arc::clone(&trace);
         let service = ServiceBuilder::new()
             .map_request(move |job: RawJob| {
                 trace.lock().unwrap().push(format!("{name} {}", job.attempt()));
@@ -72,13 +72,14 @@ async fn slow(runs: Runs, _: Job<Mail>) -> Result<(), JobError> {
 async fn layers_see_each_run_the_last_one_first() {
     let post = Post::new();
     post.queue().add(&MAIL, &mail("ada")).await.unwrap();
-    let handler = async |_: (), job: Job<Mail>| match job.attempt() {
+    let handler = async |(): (), job: Job<Mail>| match job.attempt() {
         1 => Err(JobError::retry("not yet")),
         _ => Ok(()),
     };
     let trace = Trace::default();
     let worker = post.queue().worker(&MAIL, (), handler);
-    let worker = worker.layer(tracing("inner", trace.clone())).layer(tracing("outer", trace.clone()));
+    let worker =
+        worker.layer(tracing("inner", Arc::clone(&trace))).layer(tracing("outer", Arc::clone(&trace)));
     let worker = worker.start().await.unwrap();
     until(async || post.stats().await.done == 1).await;
     worker.stop().await;
