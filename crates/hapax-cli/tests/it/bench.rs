@@ -53,3 +53,31 @@ fn one_operation_can_be_measured_alone() {
     let rows = sandbox.hapax(&args).exits(0).lines();
     assert_eq!(rows.iter().map(|row| row["op"].as_str().unwrap()).collect::<Vec<_>>(), ["replay"]);
 }
+
+#[test]
+fn queues_can_be_measured() {
+    let sandbox = Sandbox::new();
+    sandbox.hapax(&["queue", "add", "mine", "x"]).exits(0);
+    for store in ["memory:", "sqlite:own.db?synchronous=normal", ""] {
+        let mut args = vec!["bench", "--queue", "--json", "--conc", "3", "--jobs", "40", "--rate", "400"];
+        if !store.is_empty() {
+            args.extend(["--store", store]);
+        }
+        let rows = sandbox.hapax(&args).exits(0).lines();
+        let ops: Vec<_> = rows.iter().map(|row| row["op"].as_str().unwrap()).collect();
+        assert_eq!(ops, ["add", "add-bulk", "drain", "end-to-end", "latency"]);
+        for row in &rows {
+            assert_eq!((row["n"].as_u64(), row["conc"].as_u64()), (Some(40), Some(3)));
+            assert!(
+                row["ops_s"].as_f64().unwrap() > 0.0 && row["bench"].as_str().unwrap().starts_with("queue-")
+            );
+            assert_eq!(row.get("p50_us").is_some(), row["op"] != "drain", "{row}");
+            assert_eq!(row.get("rate").is_some(), row["op"] == "latency");
+        }
+    }
+    // Nothing is left, and nothing of others is touched.
+    assert_eq!(sandbox.hapax(&["queue", "list", "mine", "--json"]).exits(0).lines().len(), 1);
+    sandbox.hapax(&["bench", "--queue", "--op", "fresh"]).exits(2);
+    sandbox.hapax(&["bench", "--jobs", "3"]).exits(2);
+    sandbox.hapax(&["bench", "--queue=drian"]).exits(2).says("drain");
+}

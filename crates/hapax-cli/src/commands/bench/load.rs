@@ -36,8 +36,11 @@ pub(super) struct Measured {
     /// That of the server, where it says.
     #[serde(rename = "redis_us_op", skip_serializing_if = "Option::is_none")]
     pub(super) server_us_op: Option<f64>,
-    pub(super) p50_us: f64,
-    pub(super) p99_us: f64,
+    /// Where something was timed one by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p50_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p99_us: Option<f64>,
 }
 
 /// Runs `operation` with `conc` callers for about `time`.
@@ -139,17 +142,17 @@ struct Caller {
 
 /// Processor time that was used.
 #[derive(Clone, Copy, Default)]
-struct Cpu {
-    here: Duration,
-    server: Option<Duration>,
+pub(super) struct Cpu {
+    pub(super) here: Duration,
+    pub(super) server: Option<Duration>,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-fn measured(n: usize, mut took: Vec<Duration>, elapsed: Duration, cpu: Cpu) -> Measured {
+pub(super) fn measured(n: usize, mut took: Vec<Duration>, elapsed: Duration, cpu: Cpu) -> Measured {
     took.sort_unstable();
     let last = took.len().saturating_sub(1);
-    let rank = |per_cent: usize| took.get(last * per_cent / 100).copied().unwrap_or_default();
-    let us = |duration: Duration| rounded(duration.as_secs_f64() * 1e6, 100.0);
+    let us = |duration: &Duration| rounded(duration.as_secs_f64() * 1e6, 100.0);
+    let rank = |per_cent: usize| took.get(last * per_cent / 100).map(us);
     let (secs, of) = (elapsed.as_secs_f64(), n.max(1) as f64);
     let per_op = |cpu: Duration| rounded(cpu.as_secs_f64() * 1e6 / of, 100.0);
     Measured {
@@ -158,8 +161,8 @@ fn measured(n: usize, mut took: Vec<Duration>, elapsed: Duration, cpu: Cpu) -> M
         ops_s: rounded(n as f64 / secs.max(1e-9), 1.0),
         client_us_op: per_op(cpu.here),
         server_us_op: cpu.server.map(per_op),
-        p50_us: us(rank(50)),
-        p99_us: us(rank(99)),
+        p50_us: rank(50),
+        p99_us: rank(99),
     }
 }
 
@@ -169,13 +172,13 @@ fn rounded(value: f64, per_unit: f64) -> f64 {
 
 /// Processor time of this process, all threads together.
 #[cfg(unix)]
-fn cpu_time() -> Duration {
+pub(super) fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(not(unix))]
-fn cpu_time() -> Duration {
+pub(super) fn cpu_time() -> Duration {
     Duration::ZERO
 }
 
@@ -189,11 +192,12 @@ mod tests {
         let measured =
             measured(100, took, Duration::from_secs(2), Cpu { here: Duration::from_millis(1), server: None });
         assert_eq!((measured.n, measured.ops_s, measured.client_us_op), (100, 50.0, 10.0));
-        assert_eq!((measured.p50_us, measured.p99_us), (50.0, 99.0));
+        assert_eq!((measured.p50_us, measured.p99_us), (Some(50.0), Some(99.0)));
     }
 
     #[test]
     fn nothing_measured_is_no_panic() {
-        assert_eq!(measured(0, Vec::new(), Duration::ZERO, Cpu::default()).n, 0);
+        let measured = measured(0, Vec::new(), Duration::ZERO, Cpu::default());
+        assert_eq!((measured.n, measured.p50_us), (0, None));
     }
 }

@@ -4,14 +4,18 @@
 //! |---|---|
 //! | `load` | many callers at once, timed |
 //! | `work` | the calls that are timed: through the engine, or to the store alone |
+//! | `queue` | the same for queues: adding, draining, both at once, and how soon a job starts |
+//! | `row` | a line of the answer |
 //! | `disk` | what one sync of the disk takes |
 
 mod disk;
 mod load;
+mod queue;
+mod row;
 mod work;
 
 use self::{
-    load::Measured,
+    queue::Case,
     work::{Operation, Work},
 };
 use super::Context;
@@ -23,8 +27,7 @@ use crate::{
     store::{self, Sharing},
 };
 use clap::Args;
-use hapax::{BackendUrl, core::Token};
-use serde::Serialize;
+use hapax::{BackendUrl, Hapax, core::Token};
 use std::{sync::Arc, time::Duration};
 use tokio::runtime::{Builder, Runtime};
 
@@ -33,6 +36,11 @@ use tokio::runtime::{Builder, Runtime};
 /// fresh: a new key each time is reserved, an effect that does nothing runs, its receipt of 100 bytes is kept. replay:
 /// a thousand keys that have run are asked again. The keys are random, lie in a namespace of their own, and are
 /// removed afterwards or over within a minute.
+///
+/// --queue measures queues instead, with payloads of 200 bytes and a handler that does nothing: add (one job with an id a
+/// call), add-bulk (a hundred with ids a call), drain (jobs that wait, by a worker of --conc handlers), end-to-end (a hundred a
+/// call, and a worker at once) and latency (--rate jobs a second, from the call of `add` to the start of the handler). Each
+/// has a queue of its own, which is purged afterwards.
 ///
 /// To compare with a plain loop on the same disk, time an INSERT and an UPDATE, each its own transaction, on a table with a
 /// text key (fresh), or a SELECT by key (replay), with the same `synchronous` setting. Compare ratios of runs that took
@@ -43,6 +51,8 @@ EXAMPLES:
   hapax bench
   hapax bench --inline --conc 1 --op replay
   hapax bench --store memory: --threads 2
+  hapax bench --queue --store redis://localhost
+  hapax bench --queue=drain --conc 100 --jobs 1000000
   hapax bench --store 'sqlite:bench.db?synchronous=normal' --json")]
 pub(crate) struct Bench {
     /// The store alone, without what hapax does around it
@@ -51,9 +61,26 @@ pub(crate) struct Bench {
     /// What is measured
     #[arg(long, value_name = "OP", value_delimiter = ',', default_value = "fresh,replay")]
     op: Vec<Operation>,
-    /// How many callers at a time
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,64,512", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Queues in place of keys: all that can be measured of them, or only this
+    #[arg(
+        long, value_name = "CASE", value_delimiter = ',', num_args = 0.., require_equals = true,
+        default_missing_values = ["add", "add-bulk", "drain", "end-to-end", "latency"],
+        conflicts_with_all = ["op", "inline"]
+    )]
+    queue: Option<Vec<Case>>,
+    /// How many callers at a time, or handlers of a worker (1,64,512; of queues add 64, add-bulk 1, drain 1,10,100,
+    /// end-to-end 100, latency 10)
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000))]
     conc: Vec<u32>,
+    /// How many jobs, in place of as many as --time has room for
+    #[arg(long, value_name = "N", requires = "queue", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    jobs: Option<u32>,
+    /// How many jobs a second, for latency
+    #[arg(long, value_name = "N", requires = "queue", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rate: u32,
+    /// Jobs have no ids, but for add
+    #[arg(long, requires = "queue")]
+    no_ids: bool,
     /// How many threads they run on
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
@@ -101,61 +128,65 @@ impl Bench {
     ) -> Result<Exit, Failure> {
         let output = &context.output;
         let hapax = store::open(settings, Sharing::Unneeded).await?;
-        let (sync, fdatasync_us) = (persistence(url), disk::sync_us(url));
+        let about = row::About {
+            sync: persistence(url),
+            threads: self.threads,
+            inline: self.inline,
+            fdatasync_us: disk::sync_us(url),
+        };
         if !output.json {
-            let disk = fdatasync_us.map_or_else(String::new, |us| format!(", fdatasync {us} us"));
-            output.line(&format!("{}, synchronous {sync}{disk}, threads {}", url.scheme(), self.threads));
-            output.line(&format!(
-                "{:<8}{:>6}{:>12}{:>10}{:>10}{:>12}{:>10}",
-                "op", "conc", "ops/s", "p50 us", "p99 us", "cpu us/op", "n"
-            ));
+            about.head(output, url.scheme());
         }
-        let work = Arc::new(Work::new(&hapax, &settings.namespace, self.inline)?);
-        for conc in &self.conc {
-            for &operation in &self.op {
-                let measured = load::measure(&work, operation, *conc, self.time).await?;
-                let row = Row {
-                    bench: format!("idem-{}", url.scheme()),
-                    op: operation,
-                    implementation: concat!("hapax ", env!("CARGO_PKG_VERSION")),
-                    inline: self.inline,
-                    sync: &sync,
-                    conc: *conc,
-                    threads: self.threads,
-                    measured,
-                    fdatasync_us,
-                };
-                if output.json { output.object(&row) } else { output.line(&row.text()) }
-            }
+        match &self.queue {
+            Some(cases) => self.queues(context, &hapax, cases, &about, url.scheme()).await?,
+            None => self.keys(context, &hapax, settings, &about, url.scheme()).await?,
         }
-        work.clean_up(&hapax).await?;
         output.end()?;
         Ok(Exit::Done)
     }
-}
 
-/// A line of the answer, with the fields that the other programs of a comparison print.
-#[derive(Debug, Serialize)]
-struct Row<'a> {
-    bench: String,
-    op: Operation,
-    #[serde(rename = "impl")]
-    implementation: &'static str,
-    inline: bool,
-    sync: &'a str,
-    conc: u32,
-    threads: u32,
-    #[serde(flatten)]
-    measured: Measured,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fdatasync_us: Option<u64>,
-}
+    async fn keys(
+        &self,
+        context: &Context,
+        hapax: &Hapax,
+        settings: &Settings,
+        about: &row::About,
+        scheme: &str,
+    ) -> Result<(), Failure> {
+        let work = Arc::new(Work::new(hapax, &settings.namespace, self.inline)?);
+        for conc in self.conc(&[1, 64, 512]) {
+            for &operation in &self.op {
+                let measured = load::measure(&work, operation, conc, self.time).await?;
+                about.row("idem", scheme, operation.name(), conc, measured).show(&context.output);
+            }
+        }
+        work.clean_up(hapax).await
+    }
 
-impl Row<'_> {
-    fn text(&self) -> String {
-        let Measured { n, ops_s, client_us_op, p50_us, p99_us, .. } = self.measured;
-        let op = self.op.name();
-        format!("{op:<8}{:>6}{ops_s:>12.0}{p50_us:>10.1}{p99_us:>10.1}{client_us_op:>12.2}{n:>10}", self.conc)
+    async fn queues(
+        &self,
+        context: &Context,
+        hapax: &Hapax,
+        cases: &[Case],
+        about: &row::About,
+        scheme: &str,
+    ) -> Result<(), Failure> {
+        let plan = queue::Plan { time: self.time, jobs: self.jobs, rate: self.rate, ids: !self.no_ids };
+        for &case in cases {
+            for conc in self.conc(case.usual_conc()) {
+                let measured = queue::measure(hapax, case, conc, &plan).await?;
+                let mut row = about.row("queue", scheme, case.name(), conc, measured);
+                row.ids = Some(case.has_ids(&plan));
+                row.rate = case.has_rate().then_some(self.rate);
+                row.batch = case.batch();
+                row.show(&context.output);
+            }
+        }
+        queue::forget(hapax).await
+    }
+
+    fn conc(&self, usual: &[u32]) -> Vec<u32> {
+        if self.conc.is_empty() { usual.to_vec() } else { self.conc.clone() }
     }
 }
 
