@@ -33,13 +33,13 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const SLACK: Duration = Duration::from_secs(5);
 
 /// `HAPAX_TEST_LONG=1` asks for the full counts.
-fn scaled(short: usize, long: usize) -> usize {
+pub(crate) fn scaled(short: usize, long: usize) -> usize {
     if std::env::var_os("HAPAX_TEST_LONG").is_some_and(|value| value == "1") { long } else { short }
 }
 
 /// For `docs/reliability.md`.
 #[expect(clippy::print_stdout, reason = "the counts are what a long run is for")]
-fn report(counts: &str) {
+pub(crate) fn report(counts: &str) {
     println!("{counts}");
 }
 

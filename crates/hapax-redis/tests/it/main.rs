@@ -6,6 +6,7 @@ mod failover;
 mod lists;
 mod load;
 mod lost;
+mod many;
 mod outages;
 mod places;
 #[expect(clippy::indexing_slicing, reason = "a wrong answer may end a test")]
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         lists::tests(),
         load::tests(),
         lost::tests(),
+        many::tests(),
         outages::tests(),
         places::tests(),
         queue_faults::tests(),

@@ -5,6 +5,7 @@ mod boot;
 mod calls;
 mod child;
 mod commits;
+mod many;
 mod place;
 mod processes;
 mod prune;

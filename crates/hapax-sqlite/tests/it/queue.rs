@@ -29,7 +29,7 @@ pub(crate) fn queue() -> QueueId {
     QueueId::new(&Namespace::default(), &QueueName::new("mail").unwrap())
 }
 
-fn producer() -> impl FnMut() -> Uid {
+pub(crate) fn producer() -> impl FnMut() -> Uid {
     let (producer, mut count) = (Uid::producer().unwrap(), 0);
     move || {
         count += 1;
@@ -37,7 +37,7 @@ fn producer() -> impl FnMut() -> Uid {
     }
 }
 
-fn job(uid: Uid, id: Option<&str>) -> NewJob {
+pub(crate) fn job(uid: Uid, id: Option<&str>) -> NewJob {
     NewJob {
         uid,
         job_id: id.map(|id| Key::new(id).unwrap()),
@@ -51,11 +51,11 @@ fn job(uid: Uid, id: Option<&str>) -> NewJob {
     }
 }
 
-fn jobs(count: usize, mut uid: impl FnMut() -> Uid) -> Vec<NewJob> {
+pub(crate) fn jobs(count: usize, mut uid: impl FnMut() -> Uid) -> Vec<NewJob> {
     (0..count).map(|_| job(uid(), None)).collect()
 }
 
-fn worker(name: &str, lease: Duration) -> Step {
+pub(crate) fn worker(name: &str, lease: Duration) -> Step {
     Step {
         queue: queue(),
         group: Group::main(),
@@ -71,7 +71,7 @@ fn done(taken: &Taken) -> Finish {
     Finish { uid: taken.uid, delivery: taken.delivery, end: End::Done { result: None }, key: None }
 }
 
-async fn add(store: &SqliteStore, jobs: &[NewJob]) {
+pub(crate) async fn add(store: &SqliteStore, jobs: &[NewJob]) {
     for part in jobs.chunks(256) {
         let added = store.add(&queue(), part).await.unwrap();
         assert!(added.iter().all(|added| matches!(added, Added::New { .. })));
@@ -83,7 +83,7 @@ async fn stats(store: &SqliteStore) -> QueueStats {
 }
 
 /// Takes and ends jobs until none is left; answers their ids in order.
-async fn drain(store: &SqliteStore, mut step: Step) -> Vec<Uid> {
+pub(crate) async fn drain(store: &SqliteStore, mut step: Step) -> Vec<Uid> {
     let mut taken = Vec::new();
     loop {
         let Stepped { jobs, finished, .. } = store.step(&step).await.unwrap();
