@@ -29,7 +29,6 @@ fn bytes(path: &Path) -> u64 {
 }
 
 #[tokio::test]
-#[expect(clippy::print_stdout, reason = "the counts are what a long run is for")]
 async fn a_million_jobs_leave_the_file_as_large_as_the_first_of_them() {
     let each = rounds(1_000, 1_000_000 / ROUNDS);
     let (folder, clock) = (folder(), ManualClock::new());

@@ -11,9 +11,10 @@ use hapax_core::{
     Namespace, StoreResult, Timestamp,
     idempotency::{IdempotencyStore, Write},
     queue::{
-        Added, Beat, Beaten, Cancelled, Consumer, Due, Edit, GiveBack, Group, JobInfo, JobPage, JobRef,
-        JobState, Limits, ListJobs, NewJob, OnConflict, Put, QueueId, QueueName, QueueStats, QueueStore,
-        Redrive, Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
+        Added, Beat, Beaten, Books, Cancelled, Consumer, Due, Edit, GiveBack, Group, JobInfo, JobPage,
+        JobRef, JobState, Limits, ListJobs, NewJob, OnConflict, Put, QueueId, QueueName, QueueStats,
+        QueueStore, Redrive, Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid,
+        Wait,
     },
 };
 use std::{collections::HashSet, sync::Arc};
@@ -197,6 +198,9 @@ impl<F: Faults> QueueStore for InsistingQueues<F> {
     }
     async fn stats(&self, namespace: &Namespace, queue: Option<&QueueName>) -> StoreResult<Vec<QueueStats>> {
         self.alike(|| self.inner.stats(namespace, queue)).await
+    }
+    async fn books(&self, queue: Option<&QueueId>) -> StoreResult<Books> {
+        self.inner.books(queue).await
     }
     async fn cancel(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Cancelled> {
         let mut told = Cancelled::default();

@@ -5,9 +5,10 @@ mod ends;
 mod faulty;
 mod figures;
 mod idempotent;
-mod layers;
 mod late;
+mod layers;
 mod life;
+mod own_keys;
 mod schedule_sets;
 mod schedules;
 

@@ -45,11 +45,20 @@ each_run(function(key, from, bit, length)
   end
 end)
 
+-- A job whose uid is new has no body anywhere, and one without an id nothing that is remembered.
 local bodies = {}
-for k = 1, #all do
-  bodies[k] = call('HMGET', all[k].bodies, unpack(ARGV, first_uid + 1, first_uid + jobs))
+if next(known) then
+  for k = 1, #all do
+    bodies[k] = call('HMGET', all[k].bodies, unpack(ARGV, first_uid + 1, first_uid + jobs))
+  end
 end
-local records = call('HMGET', IDS, unpack(ARGV, first_field + 1, first_field + jobs))
+local records = {}
+for i = first_field + 1, first_field + jobs do
+  if ARGV[i] ~= '' then
+    records = call('HMGET', IDS, unpack(ARGV, first_field + 1, first_field + jobs))
+    break
+  end
+end
 
 local depth, deepest = 0, all[1]
 if max then
@@ -163,7 +172,7 @@ local is_ready, is_delayed, is_undone, head, head_due = false, false, false, nil
 for i = 1, jobs do
   local uid, field = ARGV[first_uid + i], ARGV[first_field + i]
   local body, answer = mine[uid], nil
-  for k = 1, #all do
+  for k = 1, #bodies do
     body = body or bodies[k][i]
   end
   if body then
