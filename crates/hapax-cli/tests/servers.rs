@@ -105,6 +105,8 @@ fn each_time_is_one_job_by_postgres() {
 fn each_time_is_one_job(url: &str) {
     let machines = [Sandbox::new(), Sandbox::new()];
     let hapax = |args: &[&str]| machines[0].hapax(&[args, &["--store", url]].concat()).exits(0);
+    // A queue is there from its first job or group on.
+    hapax(&["queue", "subscribe", "q", "main"]);
     hapax(&["queue", "cron", "put", "tick", "q", "* * * * * *"]);
     let mut workers = machines.each_ref().map(|machine| {
         let work = ["queue", "work", "other", "--store", url, "--", "true"];
