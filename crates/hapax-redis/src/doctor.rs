@@ -26,7 +26,7 @@ impl Examine for RedisStore {
         found.fact("place", self.connector().place.clone());
         let time = self.asked(Ask::Plain(key, cmd("TIME"))).await.map_err(|failure| failure.error(OP))?;
         found.store_time = millis(&time).map(Timestamp::from_millis);
-        let missing = self.missing_rights().await;
+        let missing = self.missing_rights(PROBES).await;
         match self.servers().await {
             Ok(servers) => {
                 let wait_replicas = self.connector().options.wait_replicas;
@@ -53,6 +53,16 @@ impl Examine for RedisStore {
                 format!("this user may not call `{right}`, which the store needs"),
                 format!("ACL SETUSER <user> +{}", right.to_lowercase()),
             );
+        }
+        for (what, probes) in FOR_OTHERS {
+            for right in self.missing_rights(probes).await {
+                found.find(
+                    "rights",
+                    Severity::Info,
+                    format!("this user may not call `{right}`, which {what} need"),
+                    format!("ACL SETUSER <user> +{}, where {what} are used", right.to_lowercase()),
+                );
+            }
         }
         if self.connector().is_cluster()
             && let Ok(info) = self.asked(Ask::Plain(String::new(), words(&["CLUSTER", "INFO"]))).await
@@ -83,10 +93,10 @@ impl RedisStore {
     }
 
     /// The commands of the store that this user may not call: each is tried where it changes nothing.
-    async fn missing_rights(&self) -> Vec<&'static str> {
+    async fn missing_rights(&self, probes: &[Probe]) -> Vec<&'static str> {
         let key = self.keys().meta("doctor");
         let mut missing = Vec::new();
-        for (command, rest) in PROBES {
+        for (command, rest) in probes {
             let mut probe = cmd(command);
             for word in *rest {
                 probe.arg(if *word == "KEY" { key.as_str() } else { word });
@@ -100,8 +110,27 @@ impl RedisStore {
     }
 }
 
-/// What the store calls, in a form that changes nothing: there is nothing under the key.
-const PROBES: &[(&str, &[&str])] = &[
+/// A command, in a form that changes nothing: there is nothing under the key.
+type Probe = (&'static str, &'static [&'static str]);
+
+/// What locks and limits call besides; not `RPUSH`, which has no such form.
+const FOR_OTHERS: &[(&str, &[Probe])] = &[
+    ("locks", &[("BZPOPMIN", &["KEY", "0.001"])]),
+    (
+        "rate limits",
+        &[
+            ("LLEN", &["KEY"]),
+            ("LINDEX", &["KEY", "0"]),
+            ("LSET", &["KEY", "0", ""]),
+            ("LTRIM", &["KEY", "0", "-1"]),
+            ("RPOP", &["KEY"]),
+            ("PEXPIREAT", &["KEY", "1"]),
+        ],
+    ),
+];
+
+/// What the store calls.
+const PROBES: &[Probe] = &[
     ("GET", &["KEY"]),
     ("SET", &["KEY", "", "XX"]),
     ("DEL", &["KEY"]),

@@ -5,10 +5,11 @@
 mod shift;
 
 use hapax_conformance::{
-    BoxError, Insisting, Outcome, QueueClient, QueueUnderTest, StoreUnderTest, Suite, async_trait,
+    BoxError, Insisting, LimitUnderTest, LockUnderTest, Outcome, QueueClient, QueueUnderTest, StoreUnderTest,
+    Suite, async_trait,
 };
-use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
-use hapax_redis::{RedisOptions, RedisQueues, RedisStore};
+use hapax_core::{BackendUrl, Token, limit::LimitStore, lock::LockStore, registry::ConnectOptions};
+use hapax_redis::{RedisLimits, RedisLocks, RedisOptions, RedisQueues, RedisStore};
 use hapax_testkit::{
     Fault, Proxy, Rotation, check_clock, is_long, missing,
     redis::{PROGRAM, Redis, SharedCluster, SharedSentinel},
@@ -16,7 +17,10 @@ use hapax_testkit::{
 };
 use std::{
     process::ExitCode,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -74,6 +78,8 @@ impl Place {
         for server in servers {
             shift::keys(server, &self.prefix, by).await;
             shift::queue::keys(server, &self.prefix, by).await;
+            shift::lock::keys(server, &self.prefix, by).await;
+            shift::limit::keys(server, &self.prefix, by).await;
         }
     }
 }
@@ -106,6 +112,10 @@ macro_rules! single {
         impl $name {
             fn place(&self) -> &Place {
                 &self.0.place
+            }
+
+            fn servers(&self) -> Vec<String> {
+                vec![self.0.place.url.clone()]
             }
         }
 
@@ -147,11 +157,37 @@ impl Cluster {
     fn place(&self) -> &Place {
         &self.place
     }
+
+    fn servers(&self) -> Vec<String> {
+        self.servers.ports().iter().map(|port| format!("redis://127.0.0.1:{port}")).collect()
+    }
 }
 
 impl Sentinel {
     fn place(&self) -> &Place {
         &self.place
+    }
+
+    fn servers(&self) -> Vec<String> {
+        vec![self.servers.primary()]
+    }
+}
+
+impl Cut {
+    fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    fn servers(&self) -> Vec<String> {
+        vec![self.0.place.url.clone()]
+    }
+
+    async fn met_by_faults(&self, more: &str) -> Result<(RedisStore, Option<Rotation>), BoxError> {
+        let proxy = Proxy::before(self.0.port()?);
+        // A machine may be busy.
+        let url = format!("redis://127.0.0.1:{}?timeout=30s", proxy.port());
+        let store = self.0.place.client_at(&url, more).await?;
+        Ok((store, Some(Rotation::new(proxy, FAULTS).sparse())))
     }
 }
 
@@ -165,7 +201,7 @@ struct Cut(Single);
 const FAULTS: &[Fault] = &[Fault::CutAfter, Fault::Twice, Fault::CutBefore, Fault::CutReply];
 
 /// What a lost reply could make a difference to. The others are run with `HAPAX_TEST_LONG`.
-const CUT_AREAS: [&str; 2] = ["contract::", "expiry::"];
+const CUT_AREAS: [&str; 4] = ["contract::", "expiry::", "lock::contract::", "lock::expiry::"];
 
 #[async_trait]
 impl StoreUnderTest for Cut {
@@ -176,11 +212,8 @@ impl StoreUnderTest for Cut {
     }
 
     async fn client(&self) -> Result<Self::Store, BoxError> {
-        let proxy = Proxy::before(self.0.port()?);
-        // A machine may be busy.
-        let url = format!("redis://127.0.0.1:{}?timeout=30s", proxy.port());
-        let store = self.0.place.client_at(&url, "").await?;
-        Ok(Insisting::new(store, Rotation::new(proxy, FAULTS).sparse()))
+        let (store, faults) = self.met_by_faults("").await?;
+        Ok(Insisting::new(store, faults.ok_or("no proxy")?))
     }
 
     async fn elapse(&self, by: Duration) {
@@ -202,7 +235,7 @@ impl StoreUnderTest for Cut {
         if given().is_some() {
             return Some("a server is given, and no proxy");
         }
-        if case.starts_with("races::") {
+        if case.contains("races::") {
             return Some("what a caller makes of an answer holds where it is alone");
         }
         let is_run = is_long() || CUT_AREAS.iter().any(|area| case.starts_with(area));
@@ -230,9 +263,7 @@ impl StoreUnderTest for Cluster {
     }
 
     async fn elapse(&self, by: Duration) {
-        let primaries: Vec<_> =
-            self.servers.ports().iter().map(|port| format!("redis://127.0.0.1:{port}")).collect();
-        self.place.elapse(&primaries, by).await;
+        self.place.elapse(&self.servers(), by).await;
     }
 
     fn exact_time() -> bool {
@@ -268,7 +299,7 @@ impl StoreUnderTest for Sentinel {
     }
 
     async fn elapse(&self, by: Duration) {
-        self.place.elapse(&[self.servers.primary()], by).await;
+        self.place.elapse(&self.servers(), by).await;
     }
 
     fn exact_time() -> bool {
@@ -312,11 +343,7 @@ macro_rules! queues {
             }
 
             fn skips(case: &str) -> Option<&'static str> {
-                let is_heavy = case.contains("::races::") || case.contains("::model::");
-                if is_heavy && !$is_usual && !is_long() {
-                    return Some("on one server alone, and elsewhere with HAPAX_TEST_LONG=1");
-                }
-                <$keys as StoreUnderTest>::skips(case)
+                is_spared(case, $is_usual).or_else(|| <$keys as StoreUnderTest>::skips(case))
             }
         }
     };
@@ -327,6 +354,121 @@ queues!(Queues3, Resp3, "&protocol=3", false);
 queues!(Queues62, Only62, "&commands=6.2", false);
 queues!(ClusterQueues, Cluster, "", false);
 queues!(SentinelQueues, Sentinel, "", false);
+
+/// Where nothing is in the way.
+macro_rules! plain {
+    ($($name:ident),*) => {
+        $(impl $name {
+            async fn met_by_faults(&self, more: &str) -> Result<(RedisStore, Option<Rotation>), BoxError> {
+                Ok((self.place().client(more).await?, None))
+            }
+        })*
+    };
+}
+
+plain!(Resp2, Resp3, Only62, Cluster, Sentinel);
+
+/// Whether a case that takes long is left out of a usual run.
+fn is_spared(case: &str, is_usual: bool) -> Option<&'static str> {
+    let is_heavy = case.contains("::races::") || case.contains("::model::");
+    (is_heavy && !is_usual && !is_long())
+        .then_some("on one server alone, and elsewhere with HAPAX_TEST_LONG=1")
+}
+
+/// The locks beside the keys of a store under test.
+macro_rules! locks {
+    ($name:ident, $keys:ident, $more:literal, $is_usual:literal) => {
+        struct $name {
+            keys: $keys,
+            passed: Arc<AtomicU64>,
+        }
+
+        #[async_trait]
+        impl LockUnderTest for $name {
+            async fn fresh() -> Result<Self, BoxError> {
+                let keys = <$keys as StoreUnderTest>::fresh().await?;
+                Ok(Self { keys, passed: Arc::default() })
+            }
+
+            async fn client(&self) -> Result<Arc<dyn LockStore>, BoxError> {
+                let (store, faults) = self.keys.met_by_faults($more).await?;
+                let inner = RedisLocks::of(&Arc::new(store));
+                Ok(Arc::new(shift::lock::Later { inner, passed: Arc::clone(&self.passed), faults }))
+            }
+
+            async fn elapse(&self, by: Duration) {
+                StoreUnderTest::elapse(&self.keys, by).await;
+                self.passed.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+            }
+
+            fn exact_time() -> bool {
+                false
+            }
+
+            async fn reopen(&self) -> Result<bool, BoxError> {
+                StoreUnderTest::reopen(&self.keys).await
+            }
+
+            async fn lose_everything(&self) -> Result<bool, BoxError> {
+                for server in self.keys.servers() {
+                    shift::lose(&server, &self.keys.place().prefix).await;
+                }
+                Ok(true)
+            }
+
+            fn skips(case: &str) -> Option<&'static str> {
+                is_spared(case, $is_usual).or_else(|| <$keys as StoreUnderTest>::skips(case))
+            }
+        }
+    };
+}
+
+locks!(Locks, Resp2, "", true);
+locks!(Locks3, Resp3, "&protocol=3", false);
+locks!(Locks62, Only62, "&commands=6.2", false);
+locks!(CutLocks, Cut, "", false);
+locks!(ClusterLocks, Cluster, "", false);
+locks!(SentinelLocks, Sentinel, "", false);
+
+/// The limits beside the keys of a store under test.
+macro_rules! limits {
+    ($name:ident, $keys:ident, $more:literal, $is_usual:literal) => {
+        struct $name($keys);
+
+        #[async_trait]
+        impl LimitUnderTest for $name {
+            async fn fresh() -> Result<Self, BoxError> {
+                <$keys as StoreUnderTest>::fresh().await.map(Self)
+            }
+
+            async fn client(&self) -> Result<Arc<dyn LimitStore>, BoxError> {
+                Ok(Arc::new(RedisLimits::of(&Arc::new(self.0.place().client($more).await?))))
+            }
+
+            async fn elapse(&self, by: Duration) {
+                StoreUnderTest::elapse(&self.0, by).await;
+            }
+
+            fn exact_time() -> bool {
+                false
+            }
+
+            async fn reopen(&self) -> Result<bool, BoxError> {
+                StoreUnderTest::reopen(&self.0).await
+            }
+
+            fn skips(case: &str) -> Option<&'static str> {
+                is_spared(case, $is_usual).or_else(|| <$keys as StoreUnderTest>::skips(case))
+            }
+        }
+    };
+}
+
+limits!(Limits, Resp2, "", true);
+limits!(Limits3, Resp3, "&protocol=3", false);
+limits!(Limits62, Only62, "&commands=6.2", false);
+limits!(ClusterLimits, Cluster, "", false);
+limits!(SentinelLimits, Sentinel, "", false);
 
 /// On one server, which this process starts, from a process whose wall clock is wrong.
 fn with_wrong_clock(ahead: bool) -> Outcome {
@@ -352,6 +494,17 @@ fn main() -> ExitCode {
         .with_queues::<Queues62>("redis_6_2")
         .with_queues::<ClusterQueues>("redis_cluster")
         .with_queues::<SentinelQueues>("redis_sentinel")
+        .with_locks::<Locks>("redis")
+        .with_locks::<Locks3>("redis_resp3")
+        .with_locks::<Locks62>("redis_6_2")
+        .with_locks::<CutLocks>("redis_cut")
+        .with_locks::<ClusterLocks>("redis_cluster")
+        .with_locks::<SentinelLocks>("redis_sentinel")
+        .with_limits::<Limits>("redis")
+        .with_limits::<Limits3>("redis_resp3")
+        .with_limits::<Limits62>("redis_6_2")
+        .with_limits::<ClusterLimits>("redis_cluster")
+        .with_limits::<SentinelLimits>("redis_sentinel")
         .also("clocks::a_client_an_hour_ahead_is_answered_alike", || with_wrong_clock(true))
         .also("clocks::a_client_an_hour_behind_is_answered_alike", || with_wrong_clock(false))
         .run()

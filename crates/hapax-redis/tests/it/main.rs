@@ -3,8 +3,10 @@
 
 mod crowds;
 mod failover;
+mod limits;
 mod lists;
 mod load;
+mod locks;
 mod lost;
 mod outages;
 mod places;
@@ -48,8 +50,10 @@ fn main() -> ExitCode {
     let files = [
         crowds::tests(),
         failover::tests(),
+        limits::tests(),
         lists::tests(),
         load::tests(),
+        locks::tests(),
         lost::tests(),
         outages::tests(),
         places::tests(),
