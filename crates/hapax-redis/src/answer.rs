@@ -36,6 +36,24 @@ impl Answer {
         redis::from_redis_value_ref(self.rest.as_slice().get(at)?).ok().map(Timestamp::from_millis)
     }
 
+    /// A number.
+    pub(crate) fn count(&self, at: usize) -> Option<u64> {
+        redis::from_redis_value_ref(self.rest.as_slice().get(at)?).ok()
+    }
+
+    /// How many parts belong to the word.
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Bytes.
+    pub(crate) fn bytes(&self, at: usize) -> Option<&[u8]> {
+        match self.rest.as_slice().get(at)? {
+            Value::BulkString(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// The record that is shown, where one is.
     pub(crate) fn record(mut self) -> Option<Record> {
         let now = self.now?;

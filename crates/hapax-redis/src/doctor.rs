@@ -54,6 +54,16 @@ impl Examine for RedisStore {
                 format!("ACL SETUSER <user> +{}", right.to_lowercase()),
             );
         }
+        for (what, probes) in FOR_OTHERS {
+            for right in self.missing_of(probes).await {
+                found.find(
+                    "rights",
+                    Severity::Info,
+                    format!("this user may not call `{right}`, which {what} need"),
+                    format!("ACL SETUSER <user> +{}, where {what} are used", right.to_lowercase()),
+                );
+            }
+        }
         if self.connector().is_cluster()
             && let Ok(info) = self.asked(Ask::Plain(String::new(), words(&["CLUSTER", "INFO"]))).await
         {
@@ -100,10 +110,26 @@ impl RedisStore {
     }
 }
 
-/// A command and what follows it; `KEY`: a key that nobody uses.
+/// A command and what follows it, in a form that changes nothing; `KEY`: a key that nobody uses.
 pub(crate) type Probe = (&'static str, &'static [&'static str]);
 
-/// What the store calls, in a form that changes nothing: there is nothing under the key.
+/// What locks and limits call besides; not `RPUSH`, which has no such form.
+const FOR_OTHERS: &[(&str, &[Probe])] = &[
+    ("locks", &[("BZPOPMIN", &["KEY", "0.001"])]),
+    (
+        "rate limits",
+        &[
+            ("LLEN", &["KEY"]),
+            ("LINDEX", &["KEY", "0"]),
+            ("LSET", &["KEY", "0", ""]),
+            ("LTRIM", &["KEY", "0", "-1"]),
+            ("RPOP", &["KEY"]),
+            ("PEXPIREAT", &["KEY", "1"]),
+        ],
+    ),
+];
+
+/// What the store calls.
 const PROBES: &[Probe] = &[
     ("GET", &["KEY"]),
     ("SET", &["KEY", "", "XX"]),

@@ -1,6 +1,8 @@
 //! `redis:` URLs.
 
 use crate::{
+    limit::RedisLimits,
+    lock::RedisLocks,
     options::{OPTIONS, RedisOptions},
     queue::RedisQueues,
     store::RedisStore,
@@ -47,6 +49,8 @@ fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a
         let store = Arc::new(RedisStore::connect(options).await?);
         let backend = Backend::new("redis", Arc::clone(&store) as _).with_clock(store.clock());
         let backend = backend.with_queue(Arc::new(RedisQueues::of(&store)));
+        let backend = backend.with_locks(Arc::new(RedisLocks::of(&store)));
+        let backend = backend.with_limits(Arc::new(RedisLimits::of(&store)));
         Ok(backend.with_max_receipt(most).with_examiner(store))
     })
 }

@@ -1,9 +1,11 @@
 //! Names of what the store keeps.
 //!
-//! All keys begin with the prefix and `{}`. Cluster takes the text between the first pair of braces for the slot, and
-//! the whole key where that is empty: so no brace inside a user's key moves it to another slot.
+//! Those of records begin with the prefix and `{}`. Cluster takes the text between the first pair of braces for the slot,
+//! and the whole key where that is empty: so no brace inside a user's key moves it to another slot. What has several keys,
+//! a lock, a limit or a queue, has its name between the braces, behind a letter that tells them apart.
 
-use hapax_core::{Name, Namespace, Scope};
+use hapax_core::{Name, Namespace, Scope, limit::LimitKey};
+use std::borrow::Cow;
 
 /// The beginning of all keys of a store.
 #[derive(Clone, Debug)]
@@ -20,6 +22,33 @@ impl Keys {
     pub(crate) fn record(&self, name: &Name) -> String {
         // Not by `format!`, which costs several times as much: this is made for each step.
         [&self.prefix, "k:", name.joined()].concat()
+    }
+
+    /// Of a lock, whose own keys lie in one slot.
+    pub(crate) fn lock(&self, name: &Name) -> String {
+        [self.bare(), "{l", &inside(name.joined()), "}"].concat()
+    }
+
+    /// Of the mark that wakes who waits for a lock.
+    pub(crate) fn lock_mark(&self, name: &Name) -> String {
+        self.lock(name) + "w"
+    }
+
+    /// What the locks of a namespace begin with.
+    pub(crate) fn locks_of(&self, namespace: &Namespace) -> String {
+        let namespace = namespace.as_str();
+        format!("{}{{l{}:{}", self.bare(), namespace.len(), inside(namespace))
+    }
+
+    /// What all keys of a limit begin with.
+    pub(crate) fn limit(&self, namespace: &Namespace, key: &LimitKey) -> String {
+        let namespace = namespace.as_str();
+        let length = namespace.len().to_string();
+        [self.bare(), "{r", &length, ":", &inside(namespace), &inside(key.as_str()), "}"].concat()
+    }
+
+    fn bare(&self) -> &str {
+        self.prefix.strip_suffix("{}").unwrap_or(&self.prefix)
     }
 
     /// Of what the store knows of itself.
@@ -41,6 +70,19 @@ impl Keys {
     pub(crate) fn of_scope(&self, namespace: &Namespace, scope: &Scope) -> String {
         format!("{}k:{}", self.prefix, Name::prefix(namespace, scope))
     }
+}
+
+/// As it stands between braces: a closing one would end what a Cluster takes for the slot.
+pub(crate) fn inside(text: &str) -> Cow<'_, str> {
+    if text.contains(['%', '}']) {
+        return Cow::Owned(text.replace('%', "%25").replace('}', "%7D"));
+    }
+    Cow::Borrowed(text)
+}
+
+/// Undoes [`inside`].
+pub(crate) fn outside(text: &str) -> String {
+    text.replace("%7D", "}").replace("%25", "%")
 }
 
 /// A name without its namespace: `N:scope key`.
@@ -85,6 +127,23 @@ mod tests {
         };
         for key in ["{a}b", "}{a}", "{", "{}"] {
             assert_eq!(slot(key), (true, true));
+        }
+    }
+
+    #[test]
+    fn all_keys_of_a_lock_or_a_limit_have_one_tag_and_no_two_meet() {
+        let keys = Keys::new("hapax");
+        let texts = ["k", "}", "{}", "%7D", "%", "%25", "a}w", "é"];
+        let mut tags = std::collections::HashSet::new();
+        for text in texts {
+            let name = name("n}", "lock", text);
+            let (lock, mark) = (keys.lock(&name), keys.lock_mark(&name));
+            let limit = keys.limit(&Namespace::new("n}").unwrap(), &LimitKey::new(text).unwrap());
+            let tag = |key: &str| key.split_once('{').unwrap().1.split_once('}').unwrap().0.to_owned();
+            assert_eq!((tag(&lock), lock.matches('}').count()), (tag(&mark), 1));
+            assert!(lock.starts_with(&keys.locks_of(&Namespace::new("n}").unwrap())));
+            assert_eq!(outside(&inside(text)), text);
+            assert!(tags.insert(tag(&lock)) && tags.insert(tag(&limit)));
         }
     }
 

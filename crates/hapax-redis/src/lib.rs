@@ -1,8 +1,8 @@
 //! The Redis store of hapax: one server, a primary that Sentinel names, or a Cluster. Redis 6.2 or later, Valkey.
 //!
 //! A record is one string, and a step is one round trip: a reservation is a plain `SET … NX GET PX`, every other step a
-//! script that writes down the rule of [`hapax_core::idempotency::machine`] for the server; those of queues follow
-//! [`hapax_core::queue::machine`].
+//! script that writes down the rule of [`hapax_core::idempotency::machine`] for the server; those of queues, locks and
+//! limits follow [`hapax_core::queue::machine`], [`hapax_core::lock::machine`] and [`hapax_core::limit::machine`].
 //!
 //! - **Time** is the server's. The key's own expiry ends a lease or a result; where a late result lies beside a
 //!   reservation, a script compares by the server's clock. The clocks of callers decide nothing.
@@ -18,6 +18,8 @@
 //! - **Queues** ([`RedisQueues`]) have their keys under `PREFIX{q*`, all of one queue in one slot, and need besides `HGET HSET
 //!   HDEL HLEN HMGET HEXISTS HINCRBY HGETALL HSCAN ZREM ZRANGE ZRANGEBYSCORE ZRANGEBYLEX ZREMRANGEBYRANK ZMSCORE ZSCORE ZCARD
 //!   ZCOUNT BITFIELD EXISTS UNLINK RENAME BZPOPMIN`. Whoever waits for jobs has a connection of its own for it.
+//! - **Locks** ([`RedisLocks`]) have their keys under `PREFIX{l*` and need besides `BZPOPMIN`, for whoever waits; **rate limits**
+//!   ([`RedisLimits`]) under `PREFIX{r*`, and `PEXPIREAT LLEN LINDEX LSET LTRIM RPUSH RPOP`.
 //! - **Listing** goes through all keys of the server, a part at a time; unknown outcomes alone are found without.
 //!   Nothing is ever pruned: Redis removes what is over.
 
@@ -33,9 +35,11 @@ mod gather;
 mod idempotency;
 mod keys;
 mod layout;
+mod limit;
 mod line;
 mod lines;
 mod list;
+mod lock;
 mod nodes;
 mod options;
 mod pause;
@@ -50,4 +54,11 @@ mod tls;
 mod tokens;
 mod value;
 
-pub use crate::{driver::DRIVER, options::RedisOptions, queue::RedisQueues, store::RedisStore};
+pub use crate::{
+    driver::DRIVER,
+    limit::RedisLimits,
+    lock::{Guard, RedisLocks},
+    options::RedisOptions,
+    queue::RedisQueues,
+    store::RedisStore,
+};

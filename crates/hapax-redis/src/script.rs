@@ -49,12 +49,12 @@ impl Script {
         self.texts.get_or_init(|| [format!("{}{}", self.flags, self.text), self.text.to_owned()])
     }
 
-    fn text(&self, only_6_2: bool) -> &str {
+    pub(crate) fn text(&self, only_6_2: bool) -> &str {
         let [with_flags, plain] = self.texts();
         if only_6_2 { plain } else { with_flags }
     }
 
-    fn hash(&self, only_6_2: bool) -> &str {
+    pub(crate) fn hash(&self, only_6_2: bool) -> &str {
         let [with_flags, plain] =
             self.forms.get_or_init(|| self.texts().each_ref().map(|text| redis::Script::new(text)));
         if only_6_2 { plain.get_hash() } else { with_flags.get_hash() }
@@ -123,16 +123,17 @@ impl<'a> Eval<'a> {
         Self { script, keys: Vec::new(), args: Vec::new(), bytes: 0, form: Form::new(only_6_2) }
     }
 
-    /// One more key, and its arguments, of about so many bytes.
-    pub(crate) fn add(&mut self, key: String, args: Cmd, bytes: usize) {
-        self.bytes += key.len() + bytes;
+    /// One more step: its keys, and its arguments, of about so many bytes.
+    pub(crate) fn add(&mut self, key: String, more_keys: Vec<String>, args: Cmd, bytes: usize) {
+        self.bytes += key.len() + bytes + more_keys.iter().map(String::len).sum::<usize>();
         self.keys.push(key);
+        self.keys.extend(more_keys);
         self.args.push(args);
     }
 
-    /// How many keys it has, and so answers.
+    /// How many steps it has, and so answers.
     pub(crate) fn len(&self) -> usize {
-        self.keys.len()
+        self.args.len()
     }
 
     pub(crate) fn first_key(&self) -> &str {

@@ -4,6 +4,7 @@ use crate::{
     answer::Answer,
     clock::ServerClock,
     connect::Connector,
+    keys::Keys,
     script::{self, Script},
     store::AROUND,
     value,
@@ -30,7 +31,13 @@ pub(crate) trait Step: Sync {
     const KEPT: bool = false;
 
     fn script(&self) -> &'static Script;
-    fn name(&self) -> &Name;
+    /// Where it is taken.
+    fn key(&self, keys: &Keys) -> String;
+    /// What else it touches, in the same slot.
+    fn more_keys(&self, keys: &Keys) -> Vec<String> {
+        let _ = keys;
+        Vec::new()
+    }
     /// The receipt that it writes.
     fn receipt(&self) -> Option<&Receipt> {
         None
@@ -44,6 +51,7 @@ pub(crate) trait Step: Sync {
 /// A step as it is sent: owned, because it may leave with those of others.
 pub(crate) struct Outgoing {
     pub(crate) key: String,
+    pub(crate) more_keys: Vec<String>,
     /// Arguments alone, in one piece.
     pub(crate) args: Cmd,
     /// The bytes of its receipt.
@@ -55,7 +63,8 @@ impl Outgoing {
         let size = step.receipt().map_or(0, |receipt| receipt.bytes.len() + receipt.codec.len());
         let mut args = Cmd::with_capacity(5, size + AROUND);
         step.args(&mut args, &connector.clock);
-        Self { key: connector.keys.record(step.name()), args, size }
+        let keys = &connector.keys;
+        Self { key: step.key(keys), more_keys: step.more_keys(keys), args, size }
     }
 }
 
@@ -72,8 +81,8 @@ impl Step for Reserve {
     fn script(&self) -> &'static Script {
         &script::RESERVE
     }
-    fn name(&self) -> &Name {
-        &self.name
+    fn key(&self, keys: &Keys) -> String {
+        keys.record(&self.name)
     }
     fn args(&self, args: &mut Cmd, _: &ServerClock) {
         args.arg(self.token.as_bytes()).arg(&value::print(&self.fingerprint)).arg(self.lease.as_millis());
@@ -95,8 +104,8 @@ impl Step for Complete {
     fn script(&self) -> &'static Script {
         &script::COMPLETE
     }
-    fn name(&self) -> &Name {
-        &self.name
+    fn key(&self, keys: &Keys) -> String {
+        keys.record(&self.name)
     }
     fn receipt(&self) -> Option<&Receipt> {
         Some(&self.receipt)
@@ -131,8 +140,8 @@ impl Step for Retake {
     fn script(&self) -> &'static Script {
         &script::RETAKE_UNKNOWN
     }
-    fn name(&self) -> &Name {
-        &self.name
+    fn key(&self, keys: &Keys) -> String {
+        keys.record(&self.name)
     }
     fn args(&self, args: &mut Cmd, _: &ServerClock) {
         args.arg(self.token.as_bytes()).arg(&value::print(&self.fingerprint)).arg(self.lease.as_millis());
@@ -157,8 +166,8 @@ impl Step for Verdict<'_> {
     fn script(&self) -> &'static Script {
         &script::RESOLVE
     }
-    fn name(&self) -> &Name {
-        &self.0.name
+    fn key(&self, keys: &Keys) -> String {
+        keys.record(&self.0.name)
     }
     fn receipt(&self) -> Option<&Receipt> {
         match &self.0.resolution {
@@ -207,8 +216,8 @@ impl Step for Release<'_> {
     fn script(&self) -> &'static Script {
         &script::RELEASE
     }
-    fn name(&self) -> &Name {
-        self.0
+    fn key(&self, keys: &Keys) -> String {
+        keys.record(self.0)
     }
     fn args(&self, args: &mut Cmd, _: &ServerClock) {
         args.arg(self.1.as_bytes());
@@ -228,8 +237,8 @@ impl Step for ForceRelease<'_> {
     fn script(&self) -> &'static Script {
         &script::FORCE_RELEASE
     }
-    fn name(&self) -> &Name {
-        self.0
+    fn key(&self, keys: &Keys) -> String {
+        keys.record(self.0)
     }
     fn args(&self, _: &mut Cmd, _: &ServerClock) {}
     fn read(&self, answer: Answer) -> Option<Write> {
@@ -246,8 +255,8 @@ impl Step for Extend<'_> {
     fn script(&self) -> &'static Script {
         &script::EXTEND
     }
-    fn name(&self) -> &Name {
-        self.0
+    fn key(&self, keys: &Keys) -> String {
+        keys.record(self.0)
     }
     fn args(&self, args: &mut Cmd, _: &ServerClock) {
         args.arg(self.1.as_bytes()).arg(self.2.as_millis());
@@ -270,8 +279,8 @@ impl Step for DropUnknown<'_> {
     fn script(&self) -> &'static Script {
         &script::DROP_UNKNOWN
     }
-    fn name(&self) -> &Name {
-        self.0
+    fn key(&self, keys: &Keys) -> String {
+        keys.record(self.0)
     }
     fn args(&self, args: &mut Cmd, _: &ServerClock) {
         args.arg(self.1.as_bytes());
@@ -296,8 +305,8 @@ impl Step for Read<'_> {
     fn script(&self) -> &'static Script {
         &script::READ
     }
-    fn name(&self) -> &Name {
-        self.0
+    fn key(&self, keys: &Keys) -> String {
+        keys.record(self.0)
     }
     fn args(&self, _: &mut Cmd, _: &ServerClock) {}
     fn read(&self, answer: Answer) -> Option<Option<Record>> {

@@ -149,7 +149,7 @@ pub(crate) struct Group {
 impl PartialEq for Group {
     /// A step has its own name for what it does.
     fn eq(&self, other: &Self) -> bool {
-        self.op == other.op
+        self.op == other.op && std::ptr::eq(self.script, other.script)
     }
 }
 
@@ -171,7 +171,7 @@ impl Parcel for Outgoing {
 
     async fn leave_alone(lines: &Lines, group: Group, step: Self) -> Result<Value, Failure> {
         let mut eval = Eval::new(group.script, &lines.connector.only_6_2);
-        eval.add(step.key, step.args, step.size + AROUND);
+        eval.add(step.key, step.more_keys, step.args, step.size + AROUND);
         match ask_one(lines, &Ask::Eval(eval), group.resend, group.kept).await? {
             Value::Int(usual) => Ok(Value::Int(usual)),
             reply => only(lines, split(lines, Ok(reply), 1)),
@@ -190,7 +190,7 @@ fn evals<'a>(connector: &'a Connector, script: &'static Script, steps: Vec<Outgo
             bytes = 0;
         }
         if let Some(eval) = evals.last_mut() {
-            eval.add(step.key, step.args, step.size + AROUND);
+            eval.add(step.key, step.more_keys, step.args, step.size + AROUND);
         }
         room -= 1;
         bytes += step.size;

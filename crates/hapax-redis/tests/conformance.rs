@@ -2,24 +2,22 @@
 //! cuts, on a Cluster, behind Sentinels.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod beside;
 mod shift;
 
-use hapax_conformance::{
-    BoxError, HandedOut, Insisting, InsistingQueues, Outcome, QueueClient, QueueUnderTest, StoreUnderTest,
-    Suite, async_trait,
+use beside::{
+    ClusterLimits, ClusterLocks, ClusterQueues, CutLocks, CutQueues, Limits, Limits3, Limits62, Locks, Locks3, Locks62,
+    Queues, Queues3, Queues62, SentinelLimits, SentinelLocks, SentinelQueues,
 };
+use hapax_conformance::{BoxError, Insisting, Outcome, StoreUnderTest, Suite, async_trait};
 use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
-use hapax_redis::{RedisOptions, RedisQueues, RedisStore};
+use hapax_redis::{RedisOptions, RedisStore};
 use hapax_testkit::{
     Fault, Proxy, Rotation, check_clock, is_long, missing,
     redis::{PROGRAM, Redis, SharedCluster, SharedSentinel},
-    run_off_by_an_hour, skips_cut_queues,
+    run_off_by_an_hour,
 };
-use std::{
-    process::ExitCode,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{process::ExitCode, sync::Mutex, time::Duration};
 
 /// A case keeps megabytes, to see that they come back.
 const MAX_RECEIPT: usize = 2 * 1024 * 1024;
@@ -66,15 +64,12 @@ impl Place {
         Ok(RedisStore::connect(options.max_receipt(MAX_RECEIPT)).await?)
     }
 
-    async fn queues(&self, more: &str) -> Result<QueueClient, BoxError> {
-        let store = Arc::new(self.client(more).await?);
-        Ok(QueueClient::new(Arc::new(RedisQueues::of(&store))).with_keys(store))
-    }
-
     async fn elapse(&self, servers: &[String], by: Duration) {
         for server in servers {
             shift::keys(server, &self.prefix, by).await;
             shift::queue::keys(server, &self.prefix, by).await;
+            shift::lock::keys(server, &self.prefix, by).await;
+            shift::limit::keys(server, &self.prefix, by).await;
         }
     }
 }
@@ -107,6 +102,10 @@ macro_rules! single {
         impl $name {
             fn place(&self) -> &Place {
                 &self.0.place
+            }
+
+            fn servers(&self) -> Vec<String> {
+                vec![self.0.place.url.clone()]
             }
         }
 
@@ -148,11 +147,37 @@ impl Cluster {
     fn place(&self) -> &Place {
         &self.place
     }
+
+    fn servers(&self) -> Vec<String> {
+        self.servers.ports().iter().map(|port| format!("redis://127.0.0.1:{port}")).collect()
+    }
 }
 
 impl Sentinel {
     fn place(&self) -> &Place {
         &self.place
+    }
+
+    fn servers(&self) -> Vec<String> {
+        vec![self.servers.primary()]
+    }
+}
+
+impl Cut {
+    fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    fn servers(&self) -> Vec<String> {
+        vec![self.0.place.url.clone()]
+    }
+
+    async fn met_by_faults(&self, more: &str) -> Result<(RedisStore, Option<Rotation>), BoxError> {
+        let proxy = Proxy::before(self.0.port()?);
+        // A machine may be busy.
+        let url = format!("redis://127.0.0.1:{}?timeout=30s", proxy.port());
+        let store = self.0.place.client_at(&url, more).await?;
+        Ok((store, Some(Rotation::new(proxy, FAULTS).sparse())))
     }
 }
 
@@ -166,17 +191,7 @@ struct Cut(Single);
 const FAULTS: &[Fault] = &[Fault::CutAfter, Fault::Twice, Fault::CutBefore, Fault::CutReply];
 
 /// What a lost reply could make a difference to. The others are run with `HAPAX_TEST_LONG`.
-const CUT_AREAS: [&str; 2] = ["contract::", "expiry::"];
-
-impl Cut {
-    async fn through_proxy(&self) -> Result<(Proxy, RedisStore), BoxError> {
-        let proxy = Proxy::before(self.0.port()?);
-        // A machine may be busy.
-        let url = format!("redis://127.0.0.1:{}?timeout=30s", proxy.port());
-        let store = self.0.place.client_at(&url, "").await?;
-        Ok((proxy, store))
-    }
-}
+const CUT_AREAS: [&str; 4] = ["contract::", "expiry::", "lock::contract::", "lock::expiry::"];
 
 #[async_trait]
 impl StoreUnderTest for Cut {
@@ -187,8 +202,8 @@ impl StoreUnderTest for Cut {
     }
 
     async fn client(&self) -> Result<Self::Store, BoxError> {
-        let (proxy, store) = self.through_proxy().await?;
-        Ok(Insisting::new(store, Rotation::new(proxy, FAULTS).sparse()))
+        let (store, faults) = self.met_by_faults("").await?;
+        Ok(Insisting::new(store, faults.ok_or("no proxy")?))
     }
 
     async fn elapse(&self, by: Duration) {
@@ -210,7 +225,7 @@ impl StoreUnderTest for Cut {
         if given().is_some() {
             return Some("a server is given, and no proxy");
         }
-        if case.starts_with("races::") {
+        if case.contains("races::") {
             return Some("what a caller makes of an answer holds where it is alone");
         }
         let is_run = is_long() || CUT_AREAS.iter().any(|area| case.starts_with(area));
@@ -238,9 +253,7 @@ impl StoreUnderTest for Cluster {
     }
 
     async fn elapse(&self, by: Duration) {
-        let primaries: Vec<_> =
-            self.servers.ports().iter().map(|port| format!("redis://127.0.0.1:{port}")).collect();
-        self.place.elapse(&primaries, by).await;
+        self.place.elapse(&self.servers(), by).await;
     }
 
     fn exact_time() -> bool {
@@ -276,7 +289,7 @@ impl StoreUnderTest for Sentinel {
     }
 
     async fn elapse(&self, by: Duration) {
-        self.place.elapse(&[self.servers.primary()], by).await;
+        self.place.elapse(&self.servers(), by).await;
     }
 
     fn exact_time() -> bool {
@@ -291,90 +304,6 @@ impl StoreUnderTest for Sentinel {
         skips(case, true)
     }
 }
-
-/// The queues beside the keys of a store under test.
-macro_rules! queues {
-    ($name:ident, $keys:ident, $more:literal, $is_usual:literal) => {
-        struct $name($keys);
-
-        #[async_trait]
-        impl QueueUnderTest for $name {
-            async fn fresh() -> Result<Self, BoxError> {
-                <$keys as StoreUnderTest>::fresh().await.map(Self)
-            }
-
-            async fn client(&self) -> Result<QueueClient, BoxError> {
-                self.0.place().queues($more).await
-            }
-
-            async fn elapse(&self, by: Duration) {
-                StoreUnderTest::elapse(&self.0, by).await;
-            }
-
-            fn exact_time() -> bool {
-                false
-            }
-
-            async fn reopen(&self) -> Result<bool, BoxError> {
-                StoreUnderTest::reopen(&self.0).await
-            }
-
-            fn skips(case: &str) -> Option<&'static str> {
-                let is_heavy = case.contains("::races::") || case.contains("::model::");
-                if is_heavy && !$is_usual && !is_long() {
-                    return Some("on one server alone, and elsewhere with HAPAX_TEST_LONG=1");
-                }
-                <$keys as StoreUnderTest>::skips(case)
-            }
-        }
-    };
-}
-
-/// The queues of one server through a proxy that cuts.
-struct CutQueues {
-    cut: Cut,
-    handed_out: HandedOut,
-}
-
-#[async_trait]
-impl QueueUnderTest for CutQueues {
-    async fn fresh() -> Result<Self, BoxError> {
-        Ok(Self { cut: <Cut as StoreUnderTest>::fresh().await?, handed_out: HandedOut::default() })
-    }
-
-    async fn client(&self) -> Result<QueueClient, BoxError> {
-        let (proxy, store) = self.cut.through_proxy().await?;
-        let store = Arc::new(store);
-        let rotation = Rotation::new(proxy, FAULTS).sparse();
-        let queues = InsistingQueues::new(Arc::new(RedisQueues::of(&store)), rotation, &self.handed_out);
-        Ok(QueueClient::new(Arc::new(queues)).with_keys(store))
-    }
-
-    async fn elapse(&self, by: Duration) {
-        StoreUnderTest::elapse(&self.cut, by).await;
-    }
-
-    fn exact_time() -> bool {
-        false
-    }
-
-    async fn reopen(&self) -> Result<bool, BoxError> {
-        StoreUnderTest::reopen(&self.cut).await
-    }
-
-    fn skips(case: &str) -> Option<&'static str> {
-        match given() {
-            Some(_) => Some("a server is given, and no proxy"),
-            None => skips_cut_queues(case, is_long()).or_else(|| skips(case, true)),
-        }
-    }
-}
-
-queues!(Queues, Resp2, "", true);
-queues!(Queues3, Resp3, "&protocol=3", false);
-queues!(Queues62, Only62, "&commands=6.2", false);
-queues!(ClusterQueues, Cluster, "", false);
-queues!(SentinelQueues, Sentinel, "", false);
 
 /// On one server, which this process starts, from a process whose wall clock is wrong.
 fn with_wrong_clock(ahead: bool, filter: &str) -> Outcome {
@@ -416,6 +345,17 @@ fn main() -> ExitCode {
         .with_queues::<Queues62>("redis_6_2")
         .with_queues::<ClusterQueues>("redis_cluster")
         .with_queues::<SentinelQueues>("redis_sentinel")
+        .with_locks::<Locks>("redis")
+        .with_locks::<Locks3>("redis_resp3")
+        .with_locks::<Locks62>("redis_6_2")
+        .with_locks::<CutLocks>("redis_cut")
+        .with_locks::<ClusterLocks>("redis_cluster")
+        .with_locks::<SentinelLocks>("redis_sentinel")
+        .with_limits::<Limits>("redis")
+        .with_limits::<Limits3>("redis_resp3")
+        .with_limits::<Limits62>("redis_6_2")
+        .with_limits::<ClusterLimits>("redis_cluster")
+        .with_limits::<SentinelLimits>("redis_sentinel")
         .also("clocks::a_client_an_hour_ahead_is_answered_alike", || with_wrong_clock(true, keys()))
         .also("clocks::a_client_an_hour_behind_is_answered_alike", || with_wrong_clock(false, keys()))
         .also(

@@ -74,7 +74,7 @@ impl Queues {
     ) -> Result<bool, Failure> {
         let mut eval = Eval::new(script, &self.lines().connector.only_6_2);
         let bytes = args.get_packed_command().len();
-        eval.add(self.schedules_key(namespace), args, bytes);
+        eval.add(self.schedules_key(namespace), Vec::new(), args, bytes);
         let reply = self.lines().call_one(&Ask::Eval(eval), resend).await?;
         call::number(&reply).map(|answer| answer == 1).ok_or_else(|| self.nonsense())
     }

@@ -3,8 +3,10 @@
 
 mod crowds;
 mod failover;
+mod limits;
 mod lists;
 mod load;
+mod locks;
 mod lost;
 mod many;
 mod outages;
@@ -51,8 +53,10 @@ fn main() -> ExitCode {
     let files = [
         crowds::tests(),
         failover::tests(),
+        limits::tests(),
         lists::tests(),
         load::tests(),
+        locks::tests(),
         lost::tests(),
         many::tests(),
         outages::tests(),

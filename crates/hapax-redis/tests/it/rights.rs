@@ -128,6 +128,10 @@ async fn each_missing_right_is_told_by_the_doctor() {
     assert!(server.ask("ACL SETUSER ada -zadd -evalsha -pttl").starts_with("+OK"));
     let told = ["pttl", "evalsha", "zadd"].map(|right| format!("ACL SETUSER <user> +{right}"));
     assert_eq!(rights().await, told);
+    assert!(server.ask("ACL SETUSER ada +@all -bzpopmin -lset").starts_with("+OK"));
+    let others = [("bzpopmin", "locks"), ("lset", "rate limits")];
+    let told = others.map(|(right, what)| format!("ACL SETUSER <user> +{right}, where {what} are used"));
+    assert_eq!(rights().await, told);
     // And looking left nothing behind.
     assert_eq!(server.ask("DBSIZE"), ":1\r\n");
 }

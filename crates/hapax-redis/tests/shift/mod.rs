@@ -1,5 +1,7 @@
 //! Lets time pass for the keys of a case: their ends come nearer, those in the records and those of the keys.
 
+pub(crate) mod limit;
+pub(crate) mod lock;
 pub(crate) mod queue;
 
 use std::time::Duration;
@@ -25,16 +27,30 @@ return 1
 
 /// Shifts all records with the prefix on one server.
 pub(crate) async fn keys(url: &str, prefix: &str, by: Duration) {
+    each(url, &format!("{prefix}{{}}k:*"), SHIFT, by).await;
+}
+
+/// Runs a script on each key that the pattern matches.
+async fn each(url: &str, pattern: &str, script: &str, by: Duration) {
     let client = redis::Client::open(url).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let by = u64::try_from(by.as_millis()).unwrap();
-    let found = scan(&mut connection, &format!("{prefix}{{}}k:*")).await;
+    let found = scan(&mut connection, pattern).await;
     for chunk in found.chunks(128) {
         let mut pipeline = redis::pipe();
         for key in chunk {
-            pipeline.cmd("EVAL").arg(SHIFT).arg(1).arg(key).arg(by);
+            pipeline.cmd("EVAL").arg(script).arg(1).arg(key).arg(by);
         }
         let _: Vec<i64> = pipeline.query_async(&mut connection).await.unwrap();
+    }
+}
+
+/// Removes all keys with the prefix from one server, as a loss of its memory does.
+pub(crate) async fn lose(url: &str, prefix: &str) {
+    let client = redis::Client::open(url).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    for key in scan(&mut connection, &format!("{prefix}{{*")).await {
+        let _: i64 = redis::cmd("DEL").arg(key).query_async(&mut connection).await.unwrap();
     }
 }
 
