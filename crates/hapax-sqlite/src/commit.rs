@@ -4,10 +4,12 @@ use crate::{
     anchor::Anchor,
     connect::{Place, leave_log},
     error::{Failure, is_busy},
+    limit, lock,
     patience::random,
     prune, queue,
     schema::{self, Refusal},
     step::{Moment, Step},
+    sweep,
 };
 use hapax_core::{Clock, StoreResult};
 use rusqlite::Connection;
@@ -259,7 +261,9 @@ impl Committer {
             return Ok(());
         }
         prune::sweep(&tx, looks)?;
-        // A commit may have added more jobs than that.
+        sweep::sweep::<lock::Locks>(&tx, looks, usize::MAX)?;
+        // A limit takes one step and adds one row; a commit may have added more of them, and of jobs, than that.
+        sweep::sweep::<limit::Limits>(&tx, 2 * looks.max(rows), usize::MAX)?;
         queue::forget(&tx, 2 * looks.max(rows)).map(drop)
     }
 
