@@ -2,6 +2,8 @@
 //! and through a proxy that cuts.
 #![expect(clippy::expect_used, reason = "tests")]
 
+mod locks;
+
 use hapax_conformance::{
     BoxError, Insisting, Outcome, QueueClient, QueueUnderTest, StoreUnderTest, Suite, async_trait,
 };
@@ -197,7 +199,7 @@ impl StoreUnderTest for Cut {
     }
 }
 
-/// Queues on a server whose clock stands still: the functions of the case's schema ask a table for the time.
+/// Queues, locks and limits on a server whose clock stands still: the functions of the case's schema ask a table for the time.
 struct Still {
     place: Place,
     pooler: Option<Pgbouncer>,
@@ -217,15 +219,21 @@ impl Still {
             .run(&format!(
                 "CREATE TABLE {schema}.still AS SELECT {schema}.now_ms() AS ms; \
                  CREATE OR REPLACE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE \
-                 AS 'SELECT ms FROM {schema}.still'"
+                 AS 'SELECT ms FROM {schema}.still'; \
+                 CREATE OR REPLACE FUNCTION {schema}.now_us() RETURNS bigint LANGUAGE sql VOLATILE \
+                 AS 'SELECT ms * 1000 FROM {schema}.still'"
             ))
             .await;
         Ok(Self { place, pooler, more })
     }
 
-    async fn queue_client(&self) -> Result<QueueClient, BoxError> {
+    async fn store(&self) -> Result<PostgresStore, BoxError> {
         let url = self.pooler.as_ref().map_or_else(|| self.place.url.clone(), Pgbouncer::url);
-        let store = Arc::new(self.place.client(&url, self.more).await?);
+        self.place.client(&url, self.more).await
+    }
+
+    async fn queue_client(&self) -> Result<QueueClient, BoxError> {
+        let store = Arc::new(self.store().await?);
         Ok(QueueClient::new(Arc::clone(&store) as _).with_keys(store))
     }
 
@@ -274,7 +282,7 @@ const QUEUE_AREAS: [&str; 5] =
     ["queue::add::", "queue::joint::", "queue::lease::", "queue::order::", "queue::schedule::"];
 
 fn other_area(case: &str) -> Option<&'static str> {
-    let is_run = is_long() || QUEUE_AREAS.iter().any(|area| case.starts_with(area));
+    let is_run = is_long() || QUEUE_AREAS.iter().chain(&locks::AREAS).any(|area| case.starts_with(area));
     (!is_run).then_some("on this way with HAPAX_TEST_LONG=1 alone")
 }
 
@@ -308,7 +316,7 @@ fn with_wrong_clock(ahead: bool) -> Outcome {
 
 fn main() -> ExitCode {
     check_clock();
-    Suite::new()
+    locks::all(Suite::new())
         .with::<Plain>("postgres")
         .with::<Prepared>("postgres_prepared")
         .with::<Pooled>("postgres_pooled")
