@@ -32,7 +32,8 @@ fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a
     Box::pin(async move {
         let store = Arc::new(PostgresStore::connect(PostgresOptions::from_url(url, options)?).await?);
         let backend = Backend::new("postgres", Arc::clone(&store) as _);
-        let backend = backend.with_queue(Arc::clone(&store) as _).with_examiner(Arc::clone(&store) as _);
+        let backend = backend.with_queue(Arc::clone(&store) as _).with_locks(Arc::clone(&store) as _);
+        let backend = backend.with_limits(Arc::clone(&store) as _).with_examiner(Arc::clone(&store) as _);
         Ok(backend.with_native(store))
     })
 }

@@ -23,8 +23,11 @@
 //!   Workers pass over rows that others have locked. [`add_in`](PostgresStore::add_in) adds a job with the caller's own
 //!   rows. New jobs are noticed within 250 ms, or at once where the store may `LISTEN`: `?listen_url=` past a pooler, or
 //!   `?prepared=on`, which says that there is none.
-//! - **Other languages** may call `hapax.complete`, `hapax.release` and `hapax.add` in transactions of their own. Their signatures
-//!   stay.
+//! - **Locks and rate limits** lie beside them, and decide by the server's clock too. Who waits for a lock is called when it is
+//!   given back where the store may `LISTEN`, and asks again after growing pauses elsewhere. [`admit`] lets a write of the
+//!   caller's transaction pass only for the newest holder.
+//! - **Other languages** may call `hapax.complete`, `hapax.release`, `hapax.add` and `hapax.admit` in transactions of their own.
+//!   Their signatures stay.
 //! - **Logs**: a server that logs statements shows keys and receipts in hexadecimal; `?prepared=on` sends them apart.
 //!
 //! Types of sqlx stand in the signatures of [`PostgresOptions::new`] and [`listen`](PostgresOptions::listen), and of the functions that take a transaction.
@@ -39,7 +42,9 @@ mod error;
 mod gather;
 mod home;
 mod idempotency;
+mod limit;
 mod list;
+mod lock;
 mod options;
 mod parse;
 mod prune;
@@ -51,4 +56,4 @@ mod store;
 mod stranger;
 mod value;
 
-pub use crate::{driver::DRIVER, options::PostgresOptions, store::PostgresStore};
+pub use crate::{driver::DRIVER, lock::admit, options::PostgresOptions, store::PostgresStore};

@@ -30,6 +30,14 @@ const V1: &[&str] = &[
     include_str!("schema/queue/manage.sql"),
     include_str!("schema/queue/look.sql"),
     include_str!("schema/queue/schedules.sql"),
+    include_str!("schema/lock/tables.sql"),
+    include_str!("schema/lock/rules.sql"),
+    include_str!("schema/lock/step.sql"),
+    include_str!("schema/lock/look.sql"),
+    include_str!("schema/lock/admit.sql"),
+    include_str!("schema/limit/tables.sql"),
+    include_str!("schema/limit/count.sql"),
+    include_str!("schema/limit/decide.sql"),
 ];
 /// The oldest server whose functions can pin their plans (`plan_cache_mode`).
 pub(crate) const OLDEST: i64 = 120_000;

@@ -28,7 +28,7 @@ const OPEN: &str = "open the store";
 /// The largest receipt: in a statement it takes twice as much, and a message of PostgreSQL has 1 GiB at most.
 const MOST_BYTES: usize = 128 * 1024 * 1024;
 
-/// Idempotency keys in a PostgreSQL database. See the [crate](crate) for what it promises.
+/// Keys, queues, locks and rate limits in a PostgreSQL database. See the [crate](crate) for what it promises.
 ///
 /// Its methods are called from within a tokio runtime whose timers and input are enabled; from outside of one they
 /// answer an error. A call that is dropped may have been done; its connection is closed.

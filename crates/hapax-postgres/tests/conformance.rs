@@ -2,6 +2,8 @@
 //! and through a proxy that cuts.
 #![expect(clippy::expect_used, reason = "tests")]
 
+mod locks;
+
 use hapax_conformance::{
     BoxError, HandedOut, Insisting, InsistingQueues, Outcome, QueueClient, QueueUnderTest, StoreUnderTest,
     Suite, async_trait,
@@ -203,7 +205,7 @@ impl StoreUnderTest for Cut {
     }
 }
 
-/// Queues on a server whose clock stands still: the functions of the case's schema ask a table for the time.
+/// Queues, locks and limits on a server whose clock stands still: the functions of the case's schema ask a table for the time.
 struct Still {
     place: Place,
     pooler: Option<Pgbouncer>,
@@ -223,15 +225,21 @@ impl Still {
             .run(&format!(
                 "CREATE TABLE {schema}.still AS SELECT {schema}.now_ms() AS ms; \
                  CREATE OR REPLACE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE \
-                 AS 'SELECT ms FROM {schema}.still'"
+                 AS 'SELECT ms FROM {schema}.still'; \
+                 CREATE OR REPLACE FUNCTION {schema}.now_us() RETURNS bigint LANGUAGE sql VOLATILE \
+                 AS 'SELECT ms * 1000 FROM {schema}.still'"
             ))
             .await;
         Ok(Self { place, pooler, more })
     }
 
-    async fn queue_client(&self) -> Result<QueueClient, BoxError> {
+    async fn store(&self) -> Result<PostgresStore, BoxError> {
         let url = self.pooler.as_ref().map_or_else(|| self.place.url.clone(), Pgbouncer::url);
-        let store = Arc::new(self.place.client(&url, self.more).await?);
+        self.place.client(&url, self.more).await
+    }
+
+    async fn queue_client(&self) -> Result<QueueClient, BoxError> {
+        let store = Arc::new(self.store().await?);
         Ok(QueueClient::new(Arc::clone(&store) as _).with_keys(store))
     }
 
@@ -280,7 +288,7 @@ const QUEUE_AREAS: [&str; 5] =
     ["queue::add::", "queue::joint::", "queue::lease::", "queue::order::", "queue::schedule::"];
 
 fn other_area(case: &str) -> Option<&'static str> {
-    let is_run = is_long() || QUEUE_AREAS.iter().any(|area| case.starts_with(area));
+    let is_run = is_long() || QUEUE_AREAS.iter().chain(&locks::AREAS).any(|area| case.starts_with(area));
     (!is_run).then_some("on this way with HAPAX_TEST_LONG=1 alone")
 }
 
@@ -365,7 +373,7 @@ fn queues_of_a_client_an_hour_behind_go_on_alike() -> Outcome {
 
 fn main() -> ExitCode {
     check_clock();
-    Suite::new()
+    locks::all(Suite::new())
         .with::<Plain>("postgres")
         .with::<Prepared>("postgres_prepared")
         .with::<Pooled>("postgres_pooled")

@@ -45,13 +45,18 @@ impl Ear {
         self.to.is_some()
     }
 
+    /// Its rings from now on.
+    pub(crate) fn rings(&self) -> watch::Receiver<()> {
+        self.bell.subscribe()
+    }
+
     /// Rings when something may have changed. Ends only by being dropped.
-    async fn listen(&self) {
+    pub(crate) async fn listen(&self) {
         let Some(to) = &self.to else { return std::future::pending().await };
         let mut listener = self.listener.lock().await;
         loop {
             if let Err(error) = self.hear(to, &mut listener).await {
-                tracing::debug!(%error, "nothing is heard of new jobs; they are looked for");
+                tracing::debug!(%error, "nothing is heard of new jobs and free locks; they are looked for");
                 *listener = None;
                 tokio::time::sleep(PAUSE).await;
             }
@@ -90,7 +95,7 @@ impl PostgresStore {
     /// Waits until a step of the group may find something.
     pub(super) async fn await_jobs(&self, req: &Wait) -> StoreResult<()> {
         let (start, ear) = (Instant::now(), &*self.ear);
-        let mut rung = ear.bell.subscribe();
+        let mut rung = ear.rings();
         let mut listening = pin!(ear.listen());
         let poll = if ear.listens() { LISTENED_POLL } else { POLL };
         loop {

@@ -4,7 +4,9 @@
 mod crowds;
 mod doctor;
 mod encrypted;
+mod fences;
 mod kills;
+mod limits;
 mod locks;
 mod lost;
 mod outages;
@@ -52,7 +54,9 @@ fn main() -> ExitCode {
         crowds::tests(),
         doctor::tests(),
         encrypted::tests(),
+        fences::tests(),
         kills::tests(),
+        limits::tests(),
         locks::tests(),
         lost::tests(),
         outages::tests(),

@@ -1,7 +1,12 @@
 //! How often the server is asked: a step is one round trip.
 
-use crate::support::{Place, complete, is_yours, open, reserve};
-use hapax_core::idempotency::{Completed, IdempotencyStore, Reserved};
+use crate::support::{LEASE, Place, complete, is_yours, open, reserve};
+use hapax_core::{
+    Key, Name, Namespace, Scope, Span, Token,
+    idempotency::{Completed, IdempotencyStore, Reserved},
+    limit::{Check, Decide, LimitKey, LimitStore, MOST, Quota},
+    lock::{Acquire, Acquired, Holder, LockStore, SCOPE, Write},
+};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -15,6 +20,7 @@ crate::list!("trips";
     a_step_is_one_round_trip,
     a_prepared_step_is_one_round_trip_from_the_second_on,
     a_batch_is_one_round_trip,
+    a_lock_is_two_round_trips_and_a_decision_one,
 );
 
 /// Stands between store and server, and counts how often the server says that it is ready for the next question.
@@ -82,7 +88,7 @@ async fn a_step_is_one_round_trip() {
     between.trips();
     assert!(is_yours(&store.reserve(&req).await.unwrap()));
     assert_eq!(between.trips(), 1);
-    let _extended = store.extend(&req.name, &req.token, req.lease).await.unwrap();
+    let _extended = IdempotencyStore::extend(&store, &req.name, &req.token, req.lease).await.unwrap();
     assert_eq!(between.trips(), 1);
     assert_eq!(store.complete(&complete(&req)).await.unwrap(), Completed::Stored);
     assert_eq!(between.trips(), 1);
@@ -90,7 +96,7 @@ async fn a_step_is_one_round_trip() {
     assert_eq!(between.trips(), 1);
     let _record = store.read(&req.name).await.unwrap();
     assert_eq!(between.trips(), 1);
-    let _fenced = store.release(&req.name, &req.token).await.unwrap();
+    let _fenced = IdempotencyStore::release(&store, &req.name, &req.token).await.unwrap();
     assert_eq!(between.trips(), 1);
 }
 
@@ -119,4 +125,24 @@ async fn a_batch_is_one_round_trip() {
         assert_eq!(answer.unwrap(), Completed::Stored);
     }
     assert_eq!(between.trips(), 1);
+}
+
+async fn a_lock_is_two_round_trips_and_a_decision_one() {
+    let place = Place::new();
+    let between = Between::new(&place, "").await;
+    let store = open(&between.url).await.unwrap();
+    let name = Name::new(&Namespace::default(), &Scope::new(SCOPE).unwrap(), &Key::new("k").unwrap());
+    let (token, lease) = (Token::random().unwrap(), Span::new(LEASE).unwrap());
+    let req = Acquire { name: name.clone(), token, lease, holder: Holder::default() };
+    between.trips();
+    assert!(matches!(store.acquire(&req).await.unwrap(), Acquired::Yours(_)));
+    assert_eq!(LockStore::release(&store, &name, &token).await.unwrap(), Write::Applied);
+    assert_eq!(between.trips(), 2);
+    let check = |n: usize| Check::new(LimitKey::new(&n.to_string()).unwrap(), Quota::token_bucket(5, LEASE));
+    for count in [1, MOST] {
+        let checks = (0..count).map(check).collect();
+        let req = Decide { namespace: Namespace::default(), checks, dry_run: false };
+        assert!(store.decide(&req).await.unwrap().allowed(&req.checks));
+        assert_eq!(between.trips(), 1);
+    }
 }
