@@ -6,8 +6,8 @@ mod beside;
 mod shift;
 
 use beside::{
-    ClusterLimits, ClusterLocks, ClusterQueues, CutLocks, CutQueues, Limits, Limits3, Limits62, Locks, Locks3, Locks62,
-    Queues, Queues3, Queues62, SentinelLimits, SentinelLocks, SentinelQueues,
+    ClusterLimits, ClusterLocks, ClusterQueues, CutLocks, CutQueues, Limits, Limits3, Limits62, Locks,
+    Locks3, Locks62, Queues, Queues3, Queues62, SentinelLimits, SentinelLocks, SentinelQueues,
 };
 use hapax_conformance::{BoxError, Insisting, Outcome, StoreUnderTest, Suite, async_trait};
 use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
