@@ -103,7 +103,7 @@ impl Batch {
         load.bytes > Self::LARGE.saturating_mul(load.rows)
     }
 
-    /// Answers whether a worker that waits for jobs may find some.
+    /// Answers whether somebody who waits for jobs, or for a lock, may get one.
     pub(crate) fn keep(&mut self) -> bool {
         let mut wakes = false;
         for unit in &mut self.units {

@@ -4,10 +4,12 @@ use crate::{
     anchor::Anchor,
     connect::{Place, leave_log},
     error::{Failure, is_busy},
+    limit, lock,
     patience::random,
     prune, queue,
     schema::{self, Refusal},
     step::{Moment, Step},
+    sweep,
 };
 use hapax_core::{Clock, StoreResult};
 use rusqlite::Connection;
@@ -259,6 +261,8 @@ impl Committer {
             return Ok(());
         }
         prune::sweep(&tx, looks)?;
+        sweep::sweep::<lock::Locks>(&tx, looks, looks)?;
+        sweep::sweep::<limit::Limits>(&tx, looks, looks)?;
         // A commit may have added more jobs than that.
         queue::forget(&tx, 2 * looks.max(rows)).map(drop)
     }

@@ -25,7 +25,10 @@ fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a
     Box::pin(async move {
         let options = SqliteOptions::from_url(url, options)?;
         let store = Arc::new(SqliteStore::open(options, Arc::new(SystemClock)).await?);
-        let backend = Backend::new("sqlite", Arc::clone(&store) as _).with_queue(Arc::clone(&store) as _);
+        let backend = Backend::new("sqlite", Arc::clone(&store) as _)
+            .with_queue(Arc::clone(&store) as _)
+            .with_locks(Arc::clone(&store) as _)
+            .with_limits(Arc::clone(&store) as _);
         Ok(backend.with_examiner(Arc::clone(&store) as _).with_native(store))
     })
 }

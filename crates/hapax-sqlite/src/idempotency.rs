@@ -27,7 +27,7 @@ const LOOKS: usize = 64;
 
 impl SqliteStore {
     /// Answers from what is there, without writing and without waiting for who does.
-    async fn look<S: Step + Clone>(&self, step: &S) -> StoreResult<Option<S::Answer>> {
+    pub(crate) async fn look<S: Step + Clone>(&self, step: &S) -> StoreResult<Option<S::Answer>> {
         if let Some(found) = self.writer.look(|now| step.look(now)) {
             return Ok(found);
         }

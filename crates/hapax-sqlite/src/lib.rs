@@ -11,6 +11,8 @@
 //!   life of the machine: after a restart their owners are dead. How long a result answers is wall-clock time.
 //! - **Queues** lie in the same file and are steps of the same writer: they share commits with keys, and a job can end
 //!   together with its key. Times at which jobs are due are wall-clock time; their leases run as those of keys do.
+//! - **Locks and rate limits** lie there too. A lock's lease runs as that of a key does; a limit counts on the wall clock,
+//!   so that a restart of the machine forgets no request. Who asks in vain writes nothing and waits for no writer.
 //! - **Transactions of your own**: [`SqliteStore::transaction`] commits your rows and a receipt together.
 //! - **Durability**: by default an answer is given once the disk has it; see [`Synchronous`].
 //! - **Files**: the database, its log `…-wal`, and `…-shm`. The log may stay when the last process ends, and belongs to
@@ -24,7 +26,10 @@ mod doctor;
 mod driver;
 mod error;
 mod idempotency;
+mod limit;
 mod list;
+mod lock;
+mod number;
 mod options;
 mod patience;
 mod place;
@@ -35,12 +40,14 @@ mod row;
 mod schema;
 mod step;
 mod store;
+mod sweep;
 mod unit;
 mod within;
 mod writer;
 
 pub use crate::{
     driver::DRIVER,
+    lock::admit,
     options::{SqliteOptions, Synchronous},
     store::{SqliteStore, Upgraded, upgrade},
     within::OpenTransaction,

@@ -5,7 +5,12 @@ use hapax_core::{StoreErrorKind, error::needs_newer};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::Path;
 
-pub(crate) const V1: &str = concat!(include_str!("schema/v1.sql"), include_str!("schema/v1_queue.sql"));
+pub(crate) const V1: &str = concat!(
+    include_str!("schema/v1.sql"),
+    include_str!("schema/v1_queue.sql"),
+    include_str!("schema/v1_lock.sql"),
+    include_str!("schema/v1_limit.sql"),
+);
 /// `hapx`; the same number stands in the schema.
 const APPLICATION_ID: i32 = 0x6861_7078;
 /// The newest layout that this version reads.
@@ -149,6 +154,21 @@ fn foreign(path: &Path) -> Failure {
     let reason =
         format!("`{}` is a database of another program: name a file of its own for hapax", path.display());
     Failure::new(StoreErrorKind::Config, reason)
+}
+
+/// Whatever the tables hold, each statement goes to its rows by an index, in the order of that index.
+#[cfg(test)]
+pub(crate) fn check_plans(statements: &[&str]) {
+    let conn = Connection::open_in_memory().unwrap();
+    conn.execute_batch(V1).unwrap();
+    for sql in statements {
+        let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let mut rows = plan.raw_query();
+        while let Some(row) = rows.next().unwrap() {
+            let part: String = row.get(3).unwrap();
+            assert!(part.starts_with("SEARCH"), "{part}: {sql}");
+        }
+    }
 }
 
 #[cfg(test)]

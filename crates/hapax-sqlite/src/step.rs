@@ -1,6 +1,6 @@
 //! The steps that the writer takes, each on the row of one key.
 
-use crate::{row, schema};
+use crate::{lock, row, schema};
 use hapax_core::{
     Name, Now, Span, Token,
     idempotency::{
@@ -61,14 +61,14 @@ pub(crate) trait Step: Send + 'static {
     /// Takes it.
     fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Self::Answer>;
 
-    /// Whether a worker that waits for jobs may find some after it.
+    /// Whether somebody who waits for jobs, or for a lock, may get one after it.
     fn wakes(&self, answer: &Self::Answer) -> bool {
         let _ = answer;
         false
     }
 
     /// What has to be released when nobody is there to hear the answer.
-    fn unwanted(&self, answer: &Self::Answer) -> Option<Release> {
+    fn unwanted(&self, answer: &Self::Answer) -> Option<Unwanted> {
         let _ = answer;
         None
     }
@@ -92,8 +92,9 @@ impl Step for Reserve {
     fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Reserved> {
         tx.run(&self.name, |slot, now| machine::reserve(slot, self, now))
     }
-    fn unwanted(&self, answer: &Reserved) -> Option<Release> {
-        matches!(answer, Reserved::Yours { .. }).then(|| Release(self.name.clone(), self.token))
+    fn unwanted(&self, answer: &Reserved) -> Option<Unwanted> {
+        matches!(answer, Reserved::Yours { .. })
+            .then(|| Unwanted::Key(Release(self.name.clone(), self.token)))
     }
 }
 
@@ -122,8 +123,8 @@ impl Step for Retake {
     fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Retaken> {
         tx.run(&self.name, |slot, now| machine::retake_unknown(slot, self, now))
     }
-    fn unwanted(&self, answer: &Retaken) -> Option<Release> {
-        matches!(answer, Retaken::Yours { .. }).then(|| Release(self.name.clone(), self.token))
+    fn unwanted(&self, answer: &Retaken) -> Option<Unwanted> {
+        matches!(answer, Retaken::Yours { .. }).then(|| Unwanted::Key(Release(self.name.clone(), self.token)))
     }
 }
 
@@ -157,6 +158,37 @@ impl Step for Release {
     }
     fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Write> {
         tx.run(&self.0, |slot, now| machine::release(slot, &self.1, now))
+    }
+}
+
+/// Gives back what nobody is there to have.
+#[derive(Debug)]
+pub(crate) enum Unwanted {
+    Key(Release),
+    Lock(lock::Release),
+}
+
+impl Step for Unwanted {
+    type Answer = Write;
+    const OP: &'static str = "release what nobody wants";
+
+    fn name(&self) -> Option<&Name> {
+        match self {
+            Self::Key(release) => release.name(),
+            Self::Lock(release) => release.name(),
+        }
+    }
+    fn take(&self, tx: &Moment<'_>) -> rusqlite::Result<Write> {
+        match self {
+            Self::Key(release) => release.take(tx),
+            Self::Lock(release) => release.take(tx),
+        }
+    }
+    fn wakes(&self, answer: &Write) -> bool {
+        match self {
+            Self::Key(release) => release.wakes(answer),
+            Self::Lock(release) => release.wakes(answer),
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 const OPEN: &str = "open the store";
 const UPGRADE: &str = "upgrade the store";
 
-/// Idempotency keys and queues in a SQLite file. See the [crate](crate) for what it promises.
+/// Idempotency keys, queues, locks and rate limits in a SQLite file. See the [crate](crate) for what it promises.
 ///
 /// Its methods are called from within a tokio runtime whose timers are enabled, of either kind; from outside of one
 /// they answer an error. It may be dropped anywhere: what is queued is still written, then its files are closed.

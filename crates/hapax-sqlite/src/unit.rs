@@ -3,7 +3,7 @@
 use crate::{
     error::Failure,
     patience::real_time,
-    step::{Moment, Release, Step},
+    step::{Moment, Step, Unwanted},
     writer::Writer,
 };
 use hapax_core::{Name, StoreResult};
@@ -28,7 +28,7 @@ pub(crate) trait Unit: Send {
     fn next(&self) -> Option<(Option<&Name>, Load)>;
     /// Runs the next step in the open transaction.
     fn run(&mut self, tx: &Moment<'_>) -> rusqlite::Result<()>;
-    /// The transaction was committed. Answers whether a worker that waits for jobs may find some.
+    /// The transaction was committed. Answers whether somebody who waits for jobs, or for a lock, may get one.
     fn keep(&mut self) -> bool;
     /// The transaction was undone: its steps are still to be run.
     fn undo(&mut self);
@@ -184,7 +184,7 @@ impl<S: Step> Delivery<S> {
 impl<S: Step> Drop for Delivery<S> {
     fn drop(&mut self) {
         let pairs = self.steps.iter().zip(&self.answers);
-        let unwanted: Vec<Release> =
+        let unwanted: Vec<Unwanted> =
             pairs.filter_map(|(step, answer)| step.unwanted(answer.as_ref().ok()?)).collect();
         if !unwanted.is_empty()
             && let Some(writer) = self.home.writer.upgrade()

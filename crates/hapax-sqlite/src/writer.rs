@@ -11,7 +11,7 @@ use crate::{
     error::Failure,
     patience::{Patience, real_time},
     queue::Bell,
-    step::{Moment, Release, Step},
+    step::{Moment, Step, Unwanted},
     unit::{Call, Home, Unit},
 };
 use hapax_core::StoreResult;
@@ -211,9 +211,9 @@ impl Writer {
         all(if ticket.departed() { failure.maybe_applied() } else { failure })
     }
 
-    /// Frees reservations that nobody wants, before anything that is queued: a caller that asks again under the same
+    /// Frees reservations and locks that nobody wants, before anything that is queued: a caller that asks again under the same
     /// token must not lose what it is given then.
-    pub(crate) fn release(self: &Arc<Self>, unwanted: Vec<Release>, home: Home) {
+    pub(crate) fn release(self: &Arc<Self>, unwanted: Vec<Unwanted>, home: Home) {
         let runtime = home.runtime.clone();
         let call = Call::unasked(unwanted, self.place.timeout, home);
         let turn = {

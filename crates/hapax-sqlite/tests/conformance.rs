@@ -1,7 +1,9 @@
 //! The SQLite store under the suite of all stores, with both ways to commit.
 
-use hapax_conformance::{BoxError, QueueClient, QueueUnderTest, StoreUnderTest, Suite, async_trait};
-use hapax_core::ManualClock;
+use hapax_conformance::{
+    BoxError, LimitUnderTest, LockUnderTest, QueueClient, QueueUnderTest, StoreUnderTest, Suite, async_trait,
+};
+use hapax_core::{ManualClock, limit::LimitStore, lock::LockStore};
 use hapax_sqlite::{SqliteOptions, SqliteStore, Synchronous};
 use std::{process::ExitCode, sync::Arc, time::Duration};
 use tempfile::TempDir;
@@ -20,6 +22,13 @@ impl Place {
     async fn open(&self, synchronous: Synchronous) -> Result<SqliteStore, BoxError> {
         let options = SqliteOptions::new(self.folder.path().join("store.db")).synchronous(synchronous);
         Ok(SqliteStore::open(options, Arc::new(self.clock.clone())).await?)
+    }
+
+    /// As restoring a backup from before the first lock does.
+    fn lose(&self) -> Result<bool, BoxError> {
+        let file = rusqlite::Connection::open(self.folder.path().join("store.db"))?;
+        file.execute("DELETE FROM hapax_lock", [])?;
+        Ok(true)
     }
 
     async fn queue_client(&self, synchronous: Synchronous) -> Result<QueueClient, BoxError> {
@@ -71,6 +80,48 @@ impl StoreUnderTest for Full {
     }
 }
 
+#[async_trait]
+impl LockUnderTest for Full {
+    async fn fresh() -> Result<Self, BoxError> {
+        Place::new().map(Self)
+    }
+
+    async fn client(&self) -> Result<Arc<dyn LockStore>, BoxError> {
+        Ok(Arc::new(self.0.open(Synchronous::Full).await?))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.0.clock.advance(by);
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    async fn lose_everything(&self) -> Result<bool, BoxError> {
+        self.0.lose()
+    }
+}
+
+#[async_trait]
+impl LimitUnderTest for Full {
+    async fn fresh() -> Result<Self, BoxError> {
+        Place::new().map(Self)
+    }
+
+    async fn client(&self) -> Result<Arc<dyn LimitStore>, BoxError> {
+        Ok(Arc::new(self.0.open(Synchronous::Full).await?))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.0.clock.advance(by);
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+}
+
 struct Normal(Place);
 
 #[async_trait]
@@ -113,11 +164,57 @@ impl StoreUnderTest for Normal {
     }
 }
 
+#[async_trait]
+impl LockUnderTest for Normal {
+    async fn fresh() -> Result<Self, BoxError> {
+        Place::new().map(Self)
+    }
+
+    async fn client(&self) -> Result<Arc<dyn LockStore>, BoxError> {
+        Ok(Arc::new(self.0.open(Synchronous::Normal).await?))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.0.clock.advance(by);
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    async fn lose_everything(&self) -> Result<bool, BoxError> {
+        self.0.lose()
+    }
+}
+
+#[async_trait]
+impl LimitUnderTest for Normal {
+    async fn fresh() -> Result<Self, BoxError> {
+        Place::new().map(Self)
+    }
+
+    async fn client(&self) -> Result<Arc<dyn LimitStore>, BoxError> {
+        Ok(Arc::new(self.0.open(Synchronous::Normal).await?))
+    }
+
+    async fn elapse(&self, by: Duration) {
+        self.0.clock.advance(by);
+    }
+
+    async fn reopen(&self) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+}
+
 fn main() -> ExitCode {
     Suite::new()
         .with::<Full>("sqlite")
         .with::<Normal>("sqlite_normal")
         .with_queues::<Full>("sqlite")
         .with_queues::<Normal>("sqlite_normal")
+        .with_locks::<Full>("sqlite")
+        .with_locks::<Normal>("sqlite_normal")
+        .with_limits::<Full>("sqlite")
+        .with_limits::<Normal>("sqlite_normal")
         .run()
 }

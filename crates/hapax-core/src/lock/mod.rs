@@ -14,7 +14,7 @@ mod request;
 pub use crate::idempotency::{Extended, Write};
 pub use machine::{Held, Lock};
 pub use request::{
-    Acquire, Acquired, Fence, Grant, Holder, HolderInfo, InvalidFence, ListLocks, LockInfo, LockPage,
+    Acquire, Acquired, Fence, Grant, Guarded, Holder, HolderInfo, InvalidFence, ListLocks, LockInfo, LockPage,
 };
 
 use crate::{IntoKey, InvalidKey, Name, Namespace, Scope, Span, StoreResult, Token};

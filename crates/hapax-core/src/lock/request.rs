@@ -115,6 +115,18 @@ pub enum Acquired {
     },
 }
 
+/// What came of a write that compares [fences](Fence).
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Guarded {
+    /// It was carried out: no holder with this fence, or a larger one, had written before.
+    Applied,
+    /// The same holder had written before; it was not carried out again.
+    Repeat,
+    /// A newer holder has written; it was not carried out.
+    Stale,
+}
+
 /// Who holds a lock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HolderInfo {

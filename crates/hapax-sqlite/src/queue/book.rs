@@ -1,5 +1,6 @@
 //! The rows of a queue and of its groups: read when a step begins, written back when they changed.
 
+pub(super) use crate::number::{integer, natural};
 use crate::step::Moment;
 use hapax_core::{
     Span, Timestamp,
@@ -228,16 +229,6 @@ fn sub(row: &Row<'_>) -> rusqlite::Result<Sub> {
 
 fn millis(ms: i64) -> Duration {
     Duration::from_millis(natural(ms))
-}
-
-/// As SQLite keeps it.
-pub(super) fn integer(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-/// As SQLite kept it.
-pub(super) fn natural(n: i64) -> u64 {
-    u64::try_from(n).unwrap_or_default()
 }
 
 #[cfg(test)]

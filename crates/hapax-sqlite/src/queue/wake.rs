@@ -1,4 +1,4 @@
-//! Waking those who wait for jobs.
+//! Waking those who wait for jobs, or for a lock.
 
 use super::book::Book;
 use crate::{connect::Place, error::is_busy, queue::state, step::Moment, store::SqliteStore};
@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// A time on the wall clock is looked at again after so long: somebody may set it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Rings when this process has committed something that a waiting worker may want.
+/// Rings when this process has committed something that somebody who waits may want.
 #[derive(Clone, Debug)]
 pub(crate) struct Bell(watch::Sender<()>);
 
@@ -52,7 +52,7 @@ impl Lookout {
                 Ok(true) => self.bell.ring(),
                 Ok(false) => {}
                 Err(error) if is_busy(&error) => {}
-                // Whatever it is, those who wait meet it when they look for jobs.
+                // Whatever it is, those who wait meet it when they look for themselves.
                 Err(error) => {
                     tracing::debug!(%error, path = %self.place.path.display(), "the database could not be looked at");
                     *seen = None;
@@ -81,19 +81,28 @@ impl Lookout {
 impl SqliteStore {
     /// Waits until a step of the group may find something.
     pub(super) async fn await_jobs(&self, req: &Wait) -> StoreResult<()> {
+        let (limit, req) = (req.limit, req.clone());
+        self.await_change(OP, limit, move |at| next(at, &req)).await
+    }
+
+    /// Waits until `next` says that there is no more to wait for, or the limit is over. It says how long it may be, or
+    /// that it takes somebody who writes.
+    pub(crate) async fn await_change(
+        &self,
+        op: &'static str,
+        limit: Duration,
+        next: impl Fn(&Moment<'_>) -> rusqlite::Result<Option<Duration>> + Clone + Send + 'static,
+    ) -> StoreResult<()> {
         let start = Instant::now();
         let mut rung = self.bell.0.subscribe();
         loop {
             let waited = start.elapsed();
-            let Some(left) = req.limit.checked_sub(waited).filter(|left| !left.is_zero()) else {
+            let Some(left) = limit.checked_sub(waited).filter(|left| !left.is_zero()) else {
                 return Ok(());
             };
-            let next = match self.readers.here(OP, |at| next(at, req))? {
+            let next = match self.readers.here(op, &next)? {
                 Some(next) => next,
-                None => {
-                    let req = req.clone();
-                    self.readers.elsewhere(OP, move |at| next(at, &req)).await?
-                }
+                None => self.readers.elsewhere(op, next.clone()).await?,
             };
             if next.is_some_and(|next| next.is_zero()) {
                 return Ok(());
