@@ -1,6 +1,5 @@
 //! Small forms of text: what people and shells read.
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use hapax::Timestamp;
 use std::fmt::Write as _;
 
@@ -61,14 +60,6 @@ fn escaped(text: &str) -> String {
     }
     out.push('\'');
     out
-}
-
-/// As text; where it is none, nearly so, and in base64.
-pub(crate) fn of_bytes(bytes: &[u8]) -> (String, Option<String>) {
-    match str::from_utf8(bytes) {
-        Ok(text) => (text.to_owned(), None),
-        Err(_) => (String::from_utf8_lossy(bytes).into_owned(), Some(BASE64_STANDARD.encode(bytes))),
-    }
 }
 
 /// The nearest of `known`, if any is near.

@@ -6,9 +6,9 @@ use crate::{
     exit::Exit,
     failure::Failure,
     interrupt::Interrupts,
-    text,
 };
-use hapax::{core::BootTime, protocol::LeaseView};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use hapax::protocol::LeaseView;
 use nix::sys::signal::Signal;
 use serde::Serialize;
 use std::{ffi::OsString, time::Duration};
@@ -93,7 +93,7 @@ pub(crate) fn follow(
     length: Duration,
 ) -> (watch::Receiver<LeaseState>, AbortOnDropHandle<()>) {
     let state = move |view: LeaseView| LeaseState {
-        until_ms: BootTime::as_millis(view.deadline),
+        until_ms: view.deadline.as_millis(),
         length,
         lost: view.lost.is_some(),
     };
@@ -104,6 +104,14 @@ pub(crate) fn follow(
         }
     });
     (lease, AbortOnDropHandle::new(follower))
+}
+
+/// As text; where it is none, nearly so, and in base64.
+pub(crate) fn of_bytes(bytes: &[u8]) -> (String, Option<String>) {
+    match str::from_utf8(bytes) {
+        Ok(text) => (text.to_owned(), None),
+        Err(_) => (String::from_utf8_lossy(bytes).into_owned(), Some(BASE64_STANDARD.encode(bytes))),
+    }
 }
 
 /// What was written, for the object of `--json`. The names of its fields are stable.
@@ -121,8 +129,8 @@ pub(crate) struct Written {
 impl Written {
     pub(crate) fn of(stdout: &Recorded, stderr: &Recorded) -> Self {
         let truncated = stdout.is_cut() || stderr.is_cut();
-        let (stdout, stdout_base64) = text::of_bytes(&stdout.head);
-        let (stderr, stderr_base64) = text::of_bytes(&stderr.head);
+        let (stdout, stdout_base64) = of_bytes(&stdout.head);
+        let (stderr, stderr_base64) = of_bytes(&stderr.head);
         Self { stdout, stderr, truncated, stdout_base64, stderr_base64 }
     }
 }

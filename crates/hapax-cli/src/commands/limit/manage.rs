@@ -107,7 +107,6 @@ fn about(algorithm: Algorithm) -> &'static str {
         Algorithm::SlidingWindow => "remembers every request for one window; for limits up to 10000",
         Algorithm::SlidingCounter => "two counts, of which the older weighs less the older it gets",
         Algorithm::TokenBucket => "tokens come in evenly; a full bucket lets the whole limit through at once",
-        // The cheapest.
-        _ => "a window that starts with its first request; the cheapest",
+        Algorithm::FixedWindow => "a window that starts with its first request; the cheapest",
     }
 }

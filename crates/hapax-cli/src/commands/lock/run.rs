@@ -106,6 +106,7 @@ impl RunUnder {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let call = Call {
             key: self.name.key(context)?,
+            given: self.name.name,
             program: Program::new(self.command)?,
             interrupts: program::listen()?,
             context,
@@ -127,6 +128,8 @@ impl RunUnder {
 struct Call<'a> {
     context: &'a Context,
     key: Key,
+    /// The name as it was given, for the command.
+    given: String,
     program: Program,
     interrupts: Interrupts,
     ttl: Duration,
@@ -177,7 +180,7 @@ impl Call<'_> {
         let (fence, began) = (guard.fence(), clock.boot());
         let until = clock.read().wall_of(guard.watch().borrow().deadline);
         let env = [
-            ("HAPAX_LOCK_NAME", self.key.as_str().to_owned()),
+            ("HAPAX_LOCK_NAME", self.given.clone()),
             ("HAPAX_FENCE", fence.to_string()),
             ("HAPAX_LOCK_DEADLINE_MS", until.as_millis().to_string()),
         ];

@@ -264,8 +264,8 @@ impl Report {
 
     fn object(&self, plan: &Plan) -> Object<'_> {
         let run = self.run.as_ref();
-        let (stdout, stdout_base64) = text::of_bytes(run.map_or(&[][..], |run| &run.stdout.0));
-        let (stderr, stderr_base64) = text::of_bytes(run.map_or(&[][..], |run| &run.stderr.0));
+        let (stdout, stdout_base64) = program::of_bytes(run.map_or(&[][..], |run| &run.stdout.0));
+        let (stderr, stderr_base64) = program::of_bytes(run.map_or(&[][..], |run| &run.stderr.0));
         Object {
             key: plan.name.key().to_owned(),
             outcome: self.outcome,
