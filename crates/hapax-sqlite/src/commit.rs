@@ -261,9 +261,9 @@ impl Committer {
             return Ok(());
         }
         prune::sweep(&tx, looks)?;
-        sweep::sweep::<lock::Locks>(&tx, looks, looks)?;
-        sweep::sweep::<limit::Limits>(&tx, looks, looks)?;
-        // A commit may have added more jobs than that.
+        sweep::sweep::<lock::Locks>(&tx, looks, usize::MAX)?;
+        // A limit takes one step and adds one row; a commit may have added more of them, and of jobs, than that.
+        sweep::sweep::<limit::Limits>(&tx, 2 * looks.max(rows), usize::MAX)?;
         queue::forget(&tx, 2 * looks.max(rows)).map(drop)
     }
 

@@ -78,7 +78,7 @@ pub mod queue {
 
 /// Locks: one holder at a time, with a fence.
 pub mod lock {
-    pub use hapax_core::lock::{LockStore, SCOPE};
+    pub use hapax_core::lock::{Guarded, LockStore, SCOPE};
     pub use hapax_engine::lock::*;
 }
 

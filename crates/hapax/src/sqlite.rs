@@ -1,4 +1,5 @@
-//! The embedded store: its options, raising its layout, and effects that are rows in its own file.
+//! The embedded store: its options, raising its layout, effects that are rows in its own file, and writes that compare
+//! the [fences](crate::lock::Fence) of locks, in any SQLite file ([`admit`]).
 
 use crate::{
     Claim, Codec, Hapax, Idempotency, IdempotencyError, IntoFingerprint, IntoKey, Json, StoreError,

@@ -1,7 +1,7 @@
 //! Callers that go away, deadlines, and runtimes.
 
 use crate::support::{
-    SHORT, file, folder, is_yours, locked, name, open, open_with, reserve, settle, span, until,
+    SHORT, abandon, file, folder, is_yours, locked, name, open, open_with, reserve, settle, span, until,
 };
 use hapax_core::{
     Applied, StoreErrorKind,
@@ -9,26 +9,12 @@ use hapax_core::{
 };
 use hapax_sqlite::{SqliteOptions, SqliteStore};
 use std::{
-    path::Path,
     pin::pin,
     sync::{Arc, mpsc},
     task::{Context, Poll, Waker},
     time::Duration,
 };
 use tokio::runtime::{Builder, Runtime};
-
-/// Polls a call once, waits until its step is committed, and drops it with the answer unread.
-async fn abandon(store: &SqliteStore, path: &Path, call: impl Future) {
-    let before = store.commits();
-    {
-        let mut call = pin!(call);
-        // Else the answer might be there at once.
-        let other = locked(path);
-        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        drop(other);
-        until("the step is committed", async || store.commits() > before).await;
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reservation_whose_caller_has_gone_is_freed() {

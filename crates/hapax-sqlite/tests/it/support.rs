@@ -1,13 +1,15 @@
 //! Stores in a folder of their own, and requests.
 
 use hapax_core::{
-    Clock, Fingerprint, Key, ManualClock, Name, Namespace, Scope, Span, SystemClock, Token,
+    Clock, Fingerprint, Key, ManualClock, Name, Namespace, Now, Scope, Span, SystemClock, Token,
     idempotency::{Complete, IdempotencyStore, Kind, Receipt, Record, RecordState, Reserve, Reserved},
 };
 use hapax_sqlite::{SqliteOptions, SqliteStore};
 use std::{
     path::{Path, PathBuf},
+    pin::pin,
     sync::Arc,
+    task::{Context, Waker},
     time::Duration,
 };
 use tempfile::TempDir;
@@ -115,4 +117,36 @@ pub(crate) fn file_in_env(name: &str) -> PathBuf {
 /// `HAPAX_TEST_LONG=1` asks for the full counts.
 pub(crate) fn rounds(short: usize, long: usize) -> usize {
     if std::env::var_os("HAPAX_TEST_LONG").is_some_and(|value| value == "1") { long } else { short }
+}
+
+/// Polls a call once, waits until its step is committed, and drops it with the answer unread.
+pub(crate) async fn abandon(store: &SqliteStore, path: &Path, call: impl Future) {
+    let before = store.commits();
+    {
+        let mut call = pin!(call);
+        // Else the answer might be there at once.
+        let other = locked(path);
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(other);
+        until("the step is committed", async || store.commits() > before).await;
+    }
+}
+
+/// The machine after a restart: its clock of leases may show less or more than before.
+#[derive(Debug)]
+pub(crate) struct Restarted(ManualClock);
+
+impl Restarted {
+    pub(crate) async fn open(path: &Path, clock: &ManualClock) -> SqliteStore {
+        SqliteStore::open(SqliteOptions::new(path), Arc::new(Self(clock.clone()))).await.unwrap()
+    }
+}
+
+impl Clock for Restarted {
+    fn read(&self) -> Now {
+        self.0.read()
+    }
+    fn boot_id(&self) -> Arc<str> {
+        Arc::from("another life")
+    }
 }
