@@ -1,5 +1,4 @@
 //! `hapax limit`: so much in such a time, for scripts.
-#![expect(clippy::indexing_slicing, reason = "tests")]
 
 use crate::sandbox::{Ran, Sandbox};
 use serde_json::{Value, json};

@@ -1,14 +1,13 @@
 //! `hapax lock`: one holder at a time, and what becomes of one that is frozen, killed, or has its lock taken.
-#![expect(clippy::indexing_slicing, reason = "tests")]
 
 use crate::{
     child::processes::is_alive,
     guard::{BEGUN, Room, WAITS},
     sandbox::{Begun, until},
 };
+use hapax::{Clock, core::SystemClock};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 const RUN: [&str; 3] = ["lock", "run", "deploy"];
 /// Waits for the lock, if need be.
@@ -149,8 +148,8 @@ fn the_command_finds_its_lock_in_the_environment_and_its_output_in_the_object() 
     let words: Vec<_> = ran["stdout"].as_str().unwrap().split_whitespace().collect();
     assert_eq!((words[0], words[3]), ("deploy", "shop"));
     assert_eq!(words[1], ran["fence"].to_string());
-    let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
-    let deadline: u64 = words[2].parse().unwrap();
+    let now = SystemClock.now().as_millis();
+    let deadline: i64 = words[2].parse().unwrap();
     assert!(deadline > now - 60_000 && deadline < now + 60_000, "{deadline} {now}");
     assert_eq!(
         (&ran["outcome"], &ran["stderr"], &ran["exit_code"]),
