@@ -18,6 +18,8 @@ EXAMPLES:
   hapax mail send mails.jsonl                   each mail once; run again, it sends what is left
   hapax queue add thumbs '{\"file\":\"a.png\"}'     a job, kept until it is done
   hapax queue work thumbs -- ./make-thumb       a command for each job
+  hapax lock run deploy -- ./deploy.sh          one at a time, on all machines of the store
+  hapax limit check login:ada --limit 5 --window 1m && ./login   five a minute
   hapax keys list                               what is kept
   hapax codes                                   exit codes, and what each error code means
 

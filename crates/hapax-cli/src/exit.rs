@@ -32,7 +32,8 @@ pub(crate) const TABLE: &[(&str, &str)] = &[
     ("70", "a bug in hapax"),
     (
         "75",
-        "try again later: a call under the key is in flight, the queue is full, or a --wait for one of these ran out",
+        "try again later: a call under the key is in flight, a lock is held by another, a limit is reached, the queue is full, or \
+         a --wait for one of these ran out",
     ),
     ("76", "the outcome is unknown: the effect may have happened"),
     ("79", "the lease was lost while the command ran"),

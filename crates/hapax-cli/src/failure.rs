@@ -5,7 +5,10 @@ use crate::{
     output::{self, Output},
     text,
 };
-use hapax::{CodeInfo, Coded, ConnectError, IdempotencyError, InvalidKey, StoreError, StoreErrorKind};
+use hapax::{
+    CodeInfo, Coded, ConnectError, IdempotencyError, InvalidKey, LimitError, LockError, StoreError,
+    StoreErrorKind,
+};
 use serde_json::json;
 use std::{error::Error, fmt::Write as _};
 
@@ -104,6 +107,12 @@ impl Failure {
     pub(crate) fn of<E: Coded + Error>(error: &E) -> Self {
         Self::new(Exit::of(error.code(), error.category()), error.code(), error.to_string())
             .because(error.source())
+    }
+
+    /// What is wrong, without its code.
+    #[cfg(unix)]
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     /// With the causes of an error.
@@ -210,6 +219,29 @@ impl From<ConnectError> for Failure {
 impl From<IdempotencyError> for Failure {
     fn from(error: IdempotencyError) -> Self {
         Self::of(&error)
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        match error {
+            // Whatever it was asked for: it has none.
+            LockError::StoreFailed { source, .. } if source.kind() == StoreErrorKind::Unsupported => {
+                source.into()
+            }
+            error => Self::of(&error),
+        }
+    }
+}
+
+impl From<LimitError> for Failure {
+    fn from(error: LimitError) -> Self {
+        match error {
+            LimitError::StoreFailed { source, .. } if source.kind() == StoreErrorKind::Unsupported => {
+                source.into()
+            }
+            error => Self::of(&error),
+        }
     }
 }
 

@@ -108,7 +108,7 @@ fn parse() -> Result<Cli, Exit> {
         output::stderr_bytes(text.to_string().as_bytes());
         if error.kind() == ErrorKind::UnknownArgument && forgot_dashes() {
             output::stderr_bytes(
-                b"\nThe command goes behind `--`: hapax once KEY -- CMD ARG, hapax queue work QUEUE -- CMD ARG\n",
+                b"\nThe command goes behind `--`: hapax once KEY -- CMD ARG, hapax lock run NAME -- CMD ARG\n",
             );
         }
         if wants_json() {
@@ -172,8 +172,8 @@ fn quick(_: impl Iterator<Item = OsString>) -> Option<Cli> {
 /// Whether a command to run may have been given without the `--` in front.
 fn forgot_dashes() -> bool {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
-    args.iter().any(|arg| arg == OsStr::new("once") || arg == OsStr::new("work"))
-        && !args.iter().any(|arg| arg == OsStr::new("--"))
+    let runs = ["once", "work", "run"].map(OsStr::new);
+    args.iter().any(|arg| runs.contains(&arg.as_os_str())) && !args.iter().any(|arg| arg == OsStr::new("--"))
 }
 
 /// Whether objects were asked for on a command line that could not be read.

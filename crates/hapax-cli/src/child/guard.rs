@@ -3,7 +3,7 @@
 //! Alone in its process and without threads, so that what it does can be read from top to bottom. Its stdin is a socket;
 //! orders come in as lines, and one byte for each event goes out.
 
-use super::boot;
+use super::{NEVER, boot};
 use nix::sys::signal::SigSet;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -28,6 +28,8 @@ pub(super) const ENDING: u8 = b'e';
 
 /// The clock of `poll` does not count while the machine is suspended: none of its waits is longer than this.
 const TICK_MS: u64 = 500;
+/// Between SIGTERM and SIGKILL where no lease says when the group has to be gone.
+const GRACE_MS: u64 = 5_000;
 /// How often a group that is being ended is looked at.
 const LOOK_MS: u64 = 20;
 
@@ -124,7 +126,8 @@ impl Guard {
             let now = boot::now_ms();
             if self.ending.is_none() && (self.channel.is_none() || now >= self.term_ms) {
                 self.say(ENDING);
-                self.end(self.kill_ms);
+                let kill_ms = if self.kill_ms == NEVER { now.saturating_add(GRACE_MS) } else { self.kill_ms };
+                self.end(kill_ms);
             }
             if let Some(kill_ms) = self.ending {
                 if test_kill_process_group(self.group) == Err(Errno::SRCH) {

@@ -31,7 +31,7 @@
 //! | why | SIGTERM | SIGKILL |
 //! |---|---|---|
 //! | no new deadline arrived | deadline − margin | end |
-//! | hapax is gone (its socket closed) | at once | end |
+//! | hapax is gone (its socket closed) | at once | end; after 5 s where there is no lease |
 //! | the owner says that the lease is lost | at once | after the margin, at the end at the latest |
 //! | time-out | at once | after 5 s, at the end at the latest |
 //!
@@ -142,6 +142,9 @@ pub(crate) enum Output {
     },
 }
 
+/// The deadline of what has none. (A guard that knows no deadline yet has a later one.)
+const NEVER: u64 = u64::MAX - 1;
+
 /// What the owner of the lease knows about it. Sent anew at each renewal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LeaseState {
@@ -157,6 +160,11 @@ impl LeaseState {
     /// A lease that is held.
     pub(crate) fn held(until_ms: u64, length: Duration) -> Self {
         Self { until_ms, length, lost: false }
+    }
+
+    /// There is none: CMD ends when it does, or when hapax is gone.
+    pub(crate) fn none() -> Self {
+        Self { until_ms: NEVER, length: Duration::ZERO, lost: false }
     }
 
     /// How long before its deadline a lease is given up.

@@ -6,10 +6,14 @@ mod completions;
 mod doctor;
 mod interrupts;
 pub(crate) mod keys;
+mod limit;
+mod lock;
 mod mail;
 mod man;
 #[cfg(unix)]
 mod once;
+#[cfg(unix)]
+mod program;
 mod queue;
 mod store;
 mod stores;
@@ -31,6 +35,8 @@ pub(crate) enum Command {
     Once(once::Once),
     Keys(keys::Keys),
     Queue(queue::Queue),
+    Lock(lock::Lock),
+    Limit(limit::Limit),
     Mail(mail::Mail),
     Store(store::Store),
     Stores(stores::Stores),
@@ -48,6 +54,8 @@ impl Command {
             Self::Once(once) => once.run(context),
             Self::Keys(keys) => block_on(keys.run(context)),
             Self::Queue(queue) => block_on(queue.run(context)),
+            Self::Lock(lock) => block_on(lock.run(context)),
+            Self::Limit(limit) => block_on(limit.run(context)),
             Self::Mail(mail) => block_on(mail.run(context)),
             Self::Store(store) => block_on(store.run(context)),
             Self::Stores(stores) => stores.run(context),

@@ -23,36 +23,36 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{ffi::OsStr, ops::Deref};
 
 /// Says who runs, and that it does.
-const BEGUN: &str = "echo $PPID > owner; echo $$ > pid; echo x > begun";
+pub(crate) const BEGUN: &str = "echo $PPID > owner; echo $$ > pid; echo x > begun";
 /// Waits for the file `go`.
-const WAITS: &str = "until [ -e go ]; do sleep 0.02; done";
+pub(crate) const WAITS: &str = "until [ -e go ]; do sleep 0.02; done";
 
 /// A sandbox, and the processes that come of it: none of them outlives it.
-struct Room(Sandbox);
+pub(crate) struct Room(Sandbox);
 
 impl Room {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Sandbox::new())
     }
 
     /// All that runs here: hapax, its helpers, the command and what came of it.
-    fn processes(&self) -> Vec<i32> {
+    pub(crate) fn processes(&self) -> Vec<i32> {
         // In the environment of each of them, and of nobody else.
         marked(&format!("XDG_DATA_HOME={}", self.path("data").display()))
     }
 
     /// A number that a command has written to a file.
-    fn number(&self, name: &str) -> Option<i32> {
+    pub(crate) fn number(&self, name: &str) -> Option<i32> {
         number_in(&self.path(name))
     }
 
     /// The command, once it has begun.
-    fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         self.number("pid").unwrap()
     }
 
     /// Its hapax.
-    fn owner(&self) -> i32 {
+    pub(crate) fn owner(&self) -> i32 {
         self.number("owner").unwrap()
     }
 

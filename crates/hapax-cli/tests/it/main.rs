@@ -21,7 +21,11 @@ mod keys;
 #[cfg(unix)]
 mod kills;
 #[cfg(unix)]
+mod limit;
+#[cfg(unix)]
 mod limits;
+#[cfg(target_os = "linux")]
+mod lock;
 #[cfg(unix)]
 mod mail;
 #[cfg(unix)]

@@ -16,10 +16,10 @@ use self::{
     report::{Now, Outcome, Report},
     verdict::{Fate, Verdict},
 };
-use super::Context;
+use super::{Context, program};
 use crate::{
     args::KeyArg,
-    child::{Ended, Input, LeaseState, Output as Recording, Prepared, Spec},
+    child::{Ended, Input, Output as Recording, Prepared, Spec},
     duration,
     exit::Exit,
     failure::Failure,
@@ -35,7 +35,7 @@ use futures_util::FutureExt;
 use hapax::{
     Clock, Hapax, IdempotencyError,
     core::{SystemClock, idempotency::Receipt},
-    protocol::{Begun, Closed, Kept, LeaseView, Reservation},
+    protocol::{Begun, Closed, Kept, Reservation},
 };
 use std::{
     ffi::OsString,
@@ -43,8 +43,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
-use tokio::{sync::watch, time::Instant};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::time::Instant;
 
 /// A receipt or a release that the store refuses is retried for this long, and never longer than the lease.
 const CLOSE: Duration = Duration::from_mins(1);
@@ -152,10 +151,7 @@ impl Once {
 }
 
 async fn call(plan: &Plan, context: &Context) -> Result<Report, Failure> {
-    // From here on a signal does not end hapax: it says what was run, and what it holds has to be given back.
-    let mut interrupts = Interrupts::listen().map_err(|error| {
-        Failure::new(Exit::Bug, "command.internal", format!("signals cannot be heard: {error}"))
-    })?;
+    let mut interrupts = program::listen()?;
     let (opened, prepared) = tokio::select! {
         biased;
         signal = interrupts.next() => return Ok(Report::interrupted(signal)),
@@ -250,7 +246,8 @@ impl Call<'_> {
         // Should anything below panic: the command may have begun.
         reservation.began().store(true, Ordering::Release);
         let first_at = reservation.first_at();
-        let (lease, _follower) = follow(&reservation);
+        let length = reservation.terms().lease.get();
+        let (lease, _follower) = program::follow(reservation.lease().watch(), length);
         let clock = Arc::clone(self.hapax.keeper().clock());
         let started = clock.boot();
         let until = clock.read().wall_of(reservation.lease().watch().borrow().deadline);
@@ -341,8 +338,8 @@ impl Call<'_> {
 fn spec(plan: &Plan, context: &Context) -> Spec {
     let env = [("HAPAX_KEY", &plan.key), ("HAPAX_NAMESPACE", &context.settings.namespace)];
     Spec {
-        program: plan.program.clone(),
-        args: plan.args.clone(),
+        program: plan.program.name.clone(),
+        args: plan.program.args.clone(),
         env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         stdin: Input::Inherit,
         output: match plan.record_limit {
@@ -363,24 +360,6 @@ fn refused(error: IdempotencyError) -> Report {
         _ => (Outcome::StoreFailed, None),
     };
     Report::refused(outcome, error.into()).retry_after(retry_after)
-}
-
-/// Tells the guard of the command each new deadline, and the loss.
-fn follow(reservation: &Reservation) -> (watch::Receiver<LeaseState>, AbortOnDropHandle<()>) {
-    let length = reservation.terms().lease.get();
-    let state = move |view: LeaseView| LeaseState {
-        until_ms: view.deadline.as_millis(),
-        length,
-        lost: view.lost.is_some(),
-    };
-    let mut view = reservation.lease().watch();
-    let (tell, lease) = watch::channel(state(*view.borrow_and_update()));
-    let follower = tokio::spawn(async move {
-        while view.changed().await.is_ok() {
-            tell.send_replace(state(*view.borrow_and_update()));
-        }
-    });
-    (lease, AbortOnDropHandle::new(follower))
 }
 
 fn rest_of_lease(reservation: &Reservation) -> Duration {

@@ -1,7 +1,7 @@
 //! What was asked for, checked before anything is opened.
 
 use super::{Once, verdict::Rules};
-use crate::{duration, failure::Failure};
+use crate::{commands::program::Program, duration, failure::Failure};
 use hapax::{
     Fingerprint, Key, Timestamp,
     core::{Name, Namespace, Scope},
@@ -27,8 +27,7 @@ pub(super) struct Plan {
     pub(super) timeout: Option<Duration>,
     /// Without one, nothing is kept and nothing copied.
     pub(super) record_limit: Option<usize>,
-    pub(super) program: OsString,
-    pub(super) args: Vec<OsString>,
+    pub(super) program: Program,
 }
 
 impl Plan {
@@ -48,8 +47,7 @@ impl Plan {
             Some(text) => hash(text)?,
             None => of_command_line(&once.command)?,
         };
-        let mut command = once.command.into_iter();
-        let program = command.next().filter(|program| !program.is_empty());
+        let program = Program::new(once.command)?;
         Ok(Self {
             key,
             name,
@@ -59,8 +57,7 @@ impl Plan {
             rules: Rules { unknown_exit: once.unknown_exit, keep_failures: once.keep_failures },
             timeout: once.timeout,
             record_limit: (!once.no_record).then(|| usize::try_from(once.record_limit).unwrap_or(usize::MAX)),
-            program: program.ok_or_else(|| Failure::usage("the command to run is empty"))?,
-            args: command.collect(),
+            program,
         })
     }
 }

@@ -1,12 +1,12 @@
 //! What a call says: the recorded output of a replay, notes and errors for people, or the object of `--json`.
 
-use super::{
-    plan::Plan,
-    verdict::{Verdict, name_of},
-};
+use super::{plan::Plan, verdict::Verdict};
 use crate::{
     child::NotStarted,
-    commands::Context,
+    commands::{
+        Context,
+        program::{self, name_of},
+    },
     duration,
     exit::Exit,
     failure::Failure,
@@ -14,7 +14,6 @@ use crate::{
     receipt::{self, Run},
     size, store, text,
 };
-use base64::{Engine, prelude::BASE64_STANDARD};
 use hapax::{
     Timestamp,
     core::idempotency::{Kind, Record, RecordState},
@@ -110,19 +109,11 @@ impl Report {
                 .help("nothing was run: try again, if it happens often with a longer --lease");
             return Self::refused(Outcome::StoreFailed, failure);
         }
-        let code = match not_started.code {
-            127 => "command.not_found",
-            _ => "command.not_executable",
-        };
-        let failure =
-            Failure::new(Exit::Command(not_started.code), code, &not_started.reason).help("the key is free");
-        Self::refused(Outcome::NotStarted, failure)
+        Self::refused(Outcome::NotStarted, program::not_started(not_started, "the key is free"))
     }
 
     pub(super) fn interrupted(signal: i32) -> Self {
-        let message = format!("{} came before the command was started: nothing was run", name_of(signal));
-        let failure = Failure::new(Exit::Signal(signal), "command.interrupted", message);
-        Self::refused(Outcome::NotStarted, failure)
+        Self::refused(Outcome::NotStarted, program::interrupted(signal))
     }
 
     /// The command began, and ended.
@@ -272,8 +263,9 @@ impl Report {
     }
 
     fn object(&self, plan: &Plan) -> Object<'_> {
-        let (stdout, stdout_base64) = streams(self.run.as_ref().map(|run| run.stdout.0.as_slice()));
-        let (stderr, stderr_base64) = streams(self.run.as_ref().map(|run| run.stderr.0.as_slice()));
+        let run = self.run.as_ref();
+        let (stdout, stdout_base64) = program::of_bytes(run.map_or(&[][..], |run| &run.stdout.0));
+        let (stderr, stderr_base64) = program::of_bytes(run.map_or(&[][..], |run| &run.stderr.0));
         Object {
             key: plan.name.key().to_owned(),
             outcome: self.outcome,
@@ -307,14 +299,6 @@ struct Object<'a> {
     stdout_base64: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr_base64: Option<String>,
-}
-
-fn streams(bytes: Option<&[u8]>) -> (String, Option<String>) {
-    let bytes = bytes.unwrap_or_default();
-    match str::from_utf8(bytes) {
-        Ok(text) => (text.to_owned(), None),
-        Err(_) => (String::from_utf8_lossy(bytes).into_owned(), Some(BASE64_STANDARD.encode(bytes))),
-    }
 }
 
 /// Without this line a part would be taken for the whole.

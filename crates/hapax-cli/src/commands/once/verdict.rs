@@ -2,11 +2,11 @@
 
 use crate::{
     child::{EndedBy, Exit as ChildExit},
+    commands::program::name_of,
     exit::Exit,
     receipt,
 };
 use hapax::core::idempotency::Kind;
-use nix::sys::signal::Signal;
 
 /// What of it can be chosen.
 #[derive(Clone, Debug)]
@@ -75,11 +75,6 @@ impl Verdict {
     pub(super) fn is_unknown(&self) -> bool {
         self.fate == Fate::Kept(Kind::Unknown)
     }
-}
-
-/// `SIGTERM` for 15.
-pub(super) fn name_of(signal: i32) -> String {
-    Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |signal| signal.as_str().to_owned())
 }
 
 #[cfg(test)]
