@@ -38,8 +38,10 @@ DECLARE
     second bigint;
     third  bigint;
     event  bytea;
+    -- Not as a text of `\\x…`, which some settings of a role read otherwise.
+    zero   CONSTANT bytea := decode('00', 'hex');
 BEGIN
-    told := coalesce(told, '\x010000000000');
+    told := coalesce(told, decode('010000000000', 'hex'));
     IF get_byte(told, 0) <> 1 THEN
         RETURN told;
     END IF;
@@ -54,11 +56,11 @@ BEGIN
             || substr(told, 7, second::int - 7) || substr(told, third::int);
     END IF;
     consumer := coalesce(consumer, '');
-    event := int8send(moment) || set_byte('\x00', 0, what) || int4send(least(attempts, 2147483647)::int)
+    event := int8send(moment) || set_byte(zero, 0, what) || int4send(least(attempts, 2147483647)::int)
         || int8send(coalesce(due, 0))
-        || set_byte('\x00', 0, coalesce(array_position(ARRAY['exhausted', 'lost', 'undecodable', 'invalid', 'unknown',
+        || set_byte(zero, 0, coalesce(array_position(ARRAY['exhausted', 'lost', 'undecodable', 'invalid', 'unknown',
             'key_reused', 'snoozed_out', 'refused']::bytea[], reason), 0))
-        || set_byte('\x00', 0, octet_length(consumer)) || consumer || substr(coalesce(error, ''), 1, 256);
+        || set_byte(zero, 0, octet_length(consumer)) || consumer || substr(coalesce(error, ''), 1, 256);
     RETURN told || int2send(octet_length(event)::smallint) || event;
 END
 $$;
