@@ -38,7 +38,7 @@ DECLARE
     second bigint;
     third  bigint;
     event  bytea;
-    -- Not as a text of `\\x…`, which some settings of a role read otherwise.
+    -- Not as a text of `\x…`, which some settings of a role read otherwise.
     zero   CONSTANT bytea := decode('00', 'hex');
 BEGIN
     told := coalesce(told, decode('010000000000', 'hex'));
