@@ -122,7 +122,9 @@ async fn a_worker_outlives_restarts_in_a_row() {
     let mut server = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let hapax = hapax::connect(format!("{}?timeout=5s", server.url())).await.unwrap();
     let runs = Runs::default();
-    let worker = hapax.queue().worker(&ORDERS, Arc::clone(&runs), noted).start().await.unwrap();
+    // What an answer that dies with the server has handed out comes back after three beats, each a third of this.
+    let worker = hapax.queue().worker(&ORDERS, Arc::clone(&runs), noted).claim_idle(Duration::from_secs(9));
+    let worker = worker.start().await.unwrap();
     hapax.queue().add(&ORDERS, &Order { n: 0 }).await.unwrap();
     until("the first is done", async || figures(&hapax).await.done == 1).await;
     // Becomes due while there is no server, as others wait, and as it comes back.
