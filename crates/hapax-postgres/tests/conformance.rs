@@ -69,7 +69,7 @@ impl Place {
 }
 
 macro_rules! store {
-    ($name:ident, $more:literal) => {
+    ($name:ident, $more:literal, $areas:expr) => {
         struct $name(Place);
 
         #[async_trait]
@@ -97,15 +97,18 @@ macro_rules! store {
                 Ok(true)
             }
 
-            fn skips(_: &str) -> Option<&'static str> {
-                (given().is_none() && missing().is_some()).then_some("PostgreSQL is not installed")
+            fn skips(case: &str) -> Option<&'static str> {
+                let areas: &[&str] = $areas;
+                let is_run = is_long() || areas.iter().any(|area| case.starts_with(area));
+                without_server(case).or((!is_run).then_some("on this way with HAPAX_TEST_LONG=1 alone"))
             }
         }
     };
 }
 
-store!(Plain, "");
-store!(Prepared, "&prepared=on");
+store!(Plain, "", &[""]);
+// What the way of a value to the server could make a difference to.
+store!(Prepared, "&prepared=on", &["contract::"]);
 
 /// Behind a pooler that gives each transaction another of few sessions.
 struct Pooled {
@@ -115,7 +118,7 @@ struct Pooled {
 
 /// What a session could make a difference to. The other areas say what the functions do, whoever calls them: they are run
 /// with `HAPAX_TEST_LONG`.
-const POOLED_AREAS: [&str; 3] = ["contract::", "races::", "expiry::"];
+const POOLED_AREAS: [&str; 2] = ["contract::", "races::"];
 
 #[async_trait]
 impl StoreUnderTest for Pooled {
@@ -284,8 +287,7 @@ fn without_server(_: &str) -> Option<&'static str> {
 
 /// What a session, or the way of a value to the server, could make a difference to. The other areas say what the functions
 /// do, whoever calls them: they are run with `HAPAX_TEST_LONG`.
-const QUEUE_AREAS: [&str; 5] =
-    ["queue::add::", "queue::joint::", "queue::lease::", "queue::order::", "queue::schedule::"];
+const QUEUE_AREAS: [&str; 4] = ["queue::add::", "queue::joint::", "queue::lease::", "queue::order::"];
 
 fn other_area(case: &str) -> Option<&'static str> {
     let is_run = is_long() || QUEUE_AREAS.iter().chain(&locks::AREAS).any(|area| case.starts_with(area));

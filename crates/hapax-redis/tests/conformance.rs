@@ -265,6 +265,9 @@ impl StoreUnderTest for Cluster {
     }
 
     fn skips(case: &str) -> Option<&'static str> {
+        if case.starts_with("model::") && !is_long() {
+            return Some("on one server alone, and elsewhere with HAPAX_TEST_LONG=1");
+        }
         skips(case, true)
     }
 }
