@@ -8,7 +8,9 @@ use hapax_core::idempotency::IdempotencyStore;
 use std::{
     io::{BufRead, BufReader, Read, Write},
     path::Path,
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
     time::Duration,
 };
 
@@ -19,7 +21,8 @@ const MARK: &str = "child says: ";
 /// A process with a role, which begins when told.
 pub(crate) struct Process {
     child: Child,
-    lines: BufReader<ChildStdout>,
+    /// What it says. A thread listens all the time: one who says much must not wait for the test to do so.
+    said: Receiver<String>,
 }
 
 impl Process {
@@ -40,8 +43,22 @@ impl Process {
 
     pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Self { child, lines }
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let (to, said) = channel();
+        thread::spawn(move || {
+            let mut line = String::new();
+            while lines.read_line(&mut line).unwrap() > 0 {
+                // The test harness of the child may have begun the line.
+                if line.ends_with('\n')
+                    && let Some((_, said)) = line.trim_end().split_once(MARK)
+                    && to.send(said.to_owned()).is_err()
+                {
+                    return;
+                }
+                line.clear();
+            }
+        });
+        Self { child, said }
     }
 
     pub(crate) fn begin(&mut self) {
@@ -49,18 +66,8 @@ impl Process {
     }
 
     /// The next thing it says; none when it has ended.
-    pub(crate) fn hear(&mut self) -> Option<String> {
-        let mut line = String::new();
-        while self.lines.read_line(&mut line).unwrap() > 0 {
-            // The test harness of the child may have begun the line.
-            if line.ends_with('\n')
-                && let Some((_, said)) = line.trim_end().split_once(MARK)
-            {
-                return Some(said.to_owned());
-            }
-            line.clear();
-        }
-        None
+    pub(crate) fn hear(&self) -> Option<String> {
+        self.said.recv().ok()
     }
 
     /// SIGKILL. Answers what it said before.
@@ -71,7 +78,7 @@ impl Process {
     }
 
     pub(crate) fn end(mut self) -> Vec<String> {
-        let said = std::iter::from_fn(|| self.hear()).collect();
+        let said = self.said.iter().collect();
         self.child.wait().unwrap();
         said
     }

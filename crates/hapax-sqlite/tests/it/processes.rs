@@ -45,7 +45,7 @@ async fn a_process_killed_in_a_transaction_leaves_no_lock_and_no_half() {
     let store = open(&path).await;
     settle(&store, "before").await;
     let impatient = open_with(SqliteOptions::new(&path).timeout(SHORT)).await;
-    let mut other = Process::new("hold a transaction", &path);
+    let other = Process::new("hold a transaction", &path);
     assert_eq!(other.hear().as_deref(), Some("held"));
     let refused = impatient.reserve(&reserve("meanwhile")).await.unwrap_err();
     assert_eq!(refused.kind(), StoreErrorKind::Timeout);
@@ -63,7 +63,7 @@ async fn what_a_killed_process_was_told_is_stored_is_stored() {
     let folder = folder();
     let path = file(&folder);
     for round in 0..rounds(10, 50) {
-        let mut process = Process::new("settle keys", &path);
+        let process = Process::new("settle keys", &path);
         // Each round dies at another place.
         let mut told: Vec<_> = (0..=round * 3).filter_map(|_| process.hear()).collect();
         told.extend(process.kill());
