@@ -1,7 +1,7 @@
 //! The real command, in a home of its own.
 #![expect(clippy::indexing_slicing, reason = "tests")]
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::Value;
 use std::{
     fs,
@@ -124,8 +124,15 @@ impl Begun {
         self.0.id()
     }
 
+    /// Whoever stops it goes on when it stands.
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
+        let pid = Pid::from_child(&self.0);
+        kill_process(pid, signal).unwrap();
+        if signal == Signal::STOP {
+            // A thread goes on until it next leaves the system, by then perhaps with a lock.
+            let stops = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            waitid(WaitId::Pid(pid), stops).unwrap();
+        }
     }
 
     pub(crate) fn end(self) -> Ran {

@@ -1,11 +1,16 @@
 //! Looking at processes from outside.
 
+use crate::sandbox::until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{fs, path::Path};
 
-/// Sends a signal to one process.
+/// Sends a signal to one process. A stop is not at once: a thread goes on until it next leaves the system, by then perhaps
+/// with a lock. So whoever stops a process goes on when it stands.
 pub(crate) fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    if signal == Signal::STOP {
+        until("it stands still", || is_stopped(pid) || !is_alive(pid));
+    }
 }
 
 /// Whether a process runs: a zombie does not.
