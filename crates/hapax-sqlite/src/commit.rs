@@ -11,15 +11,16 @@ use crate::{
     step::{Moment, Step},
     sweep,
 };
-use hapax_core::{Clock, StoreResult};
+use hapax_core::{BootTime, Clock, StoreResult};
 use rusqlite::Connection;
 use std::{
     fs,
     path::Path,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 /// After so many pages of its own the writer writes the log back, between two commits. Left to itself, SQLite would do
@@ -42,6 +43,8 @@ const LARGE_LOG: u64 = 1024 * 1024;
 const SWEEP: u32 = 128;
 /// So many looks after the store was opened, and after a commit, are made on the connection that writes.
 const LOOKS: u32 = 16;
+/// How old it may be that the file was seen in its place: each look is a call of the system.
+const SEEN: Duration = Duration::from_millis(100);
 
 /// Takes the lock of writers at once: a batch that found it taken later would have to be run again.
 const FOR_BATCH: &str = "BEGIN IMMEDIATE";
@@ -56,6 +59,9 @@ pub(crate) struct Committer {
     boot_id: Arc<str>,
     commits: Arc<AtomicU64>,
     looks: Arc<AtomicU32>,
+    /// Whether the file is no longer where it was, and when that was looked at.
+    moved: Arc<AtomicBool>,
+    seen: Option<BootTime>,
     /// Not kept alive by this: the writer's connection is the last to close.
     anchor: Weak<Anchor>,
     until_sweep: u32,
@@ -99,6 +105,8 @@ impl Committer {
             clock,
             commits: Arc::default(),
             looks: Arc::new(AtomicU32::new(LOOKS)),
+            moved: Arc::default(),
+            seen: None,
             anchor: Arc::downgrade(anchor),
             // Short-lived processes get their share of the sweeping too.
             until_sweep: random(SWEEP),
@@ -118,6 +126,25 @@ impl Committer {
         Arc::clone(&self.looks)
     }
 
+    /// Whether the file was found moved or removed.
+    pub(crate) fn moved(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.moved)
+    }
+
+    /// Looks whether the file is in its place, unless it was there just now.
+    fn find(&mut self) -> Result<(), Failure> {
+        let now = self.clock.read().boot;
+        if self.seen.is_none_or(|seen| now.since(seen) >= SEEN) {
+            let is_there = self.place.is_in_place();
+            self.moved.store(!is_there, Ordering::Relaxed);
+            if !is_there {
+                return Err(Failure::moved(&self.place.path));
+            }
+            self.seen = Some(now);
+        }
+        Ok(())
+    }
+
     /// Reads without a transaction of its own. `None`: it has to be done elsewhere.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Moment<'_>) -> rusqlite::Result<T>) -> Option<T> {
         // A panic may have left a transaction open, which would hide what came later.
@@ -132,6 +159,7 @@ impl Committer {
     fn begin_as(&mut self, how: &str) -> Result<(), Start> {
         // Left open only by a panic.
         self.roll_back();
+        self.find().map_err(Start::Failed)?;
         let begun = self.execute(how).map_err(Refusal::from);
         begun.and_then(|()| schema::may_write(&self.conn, &self.place.path)).map_err(|refusal| {
             self.roll_back();

@@ -27,14 +27,17 @@ pub(crate) struct Place {
     pub(crate) path: PathBuf,
     pub(crate) timeout: Duration,
     synchronous: Synchronous,
+    /// The file that was there when the store was opened, where the system can tell.
+    file: Option<place::FileId>,
 }
 
 /// Makes or checks the store, and opens the connection that writes.
 pub(crate) fn writer(options: &SqliteOptions) -> StoreResult<(Place, Connection)> {
-    let place = Place {
+    let mut place = Place {
         path: place::prepare(&options.path, options.allow_network)?,
         timeout: options.timeout,
         synchronous: options.synchronous,
+        file: None,
     };
     let conn = place.patiently(|| {
         let conn = open(&place.path)?;
@@ -43,6 +46,7 @@ pub(crate) fn writer(options: &SqliteOptions) -> StoreResult<(Place, Connection)
         Ok(conn)
     });
     let conn = conn.map_err(|failure| failure.error(OP))?;
+    place.file = place::identity(&place.path);
     Ok((place, conn))
 }
 
@@ -52,6 +56,7 @@ pub(crate) fn layout(options: &SqliteOptions) -> StoreResult<Layout> {
         path: place::existing(&options.path, options.allow_network)?,
         timeout: options.timeout,
         synchronous: options.synchronous,
+        file: None,
     };
     let found = place.patiently(|| schema::layout(&open(&place.path)?, &place.path));
     found.map_err(|failure| failure.error("upgrade the store"))
@@ -61,6 +66,12 @@ impl Place {
     /// Whether a commit waits for the disk.
     pub(crate) fn syncs_commits(&self) -> bool {
         self.synchronous == Synchronous::Full
+    }
+
+    /// Whether the path leads to the file that was opened. After it was moved or removed, connections go on with a file that
+    /// nobody else finds, while others make a new one.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.file.as_ref().is_none_or(|file| place::is_still(&self.path, file))
     }
 
     /// One more connection, which cannot write.

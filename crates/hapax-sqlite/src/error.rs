@@ -37,6 +37,15 @@ impl Failure {
         Self::new(StoreErrorKind::Timeout, reason)
     }
 
+    /// Another file, or none, is where the store was.
+    pub(crate) fn moved(path: &Path) -> Self {
+        let reason = format!(
+            "`{}` was moved, removed or replaced since it was opened; nothing was written: open the store again",
+            path.display()
+        );
+        Self::new(StoreErrorKind::Unavailable, reason)
+    }
+
     pub(crate) fn no_runtime() -> Self {
         let reason = "it needs a tokio runtime, and this call was made outside of one";
         Self::new(StoreErrorKind::Unsupported, reason)

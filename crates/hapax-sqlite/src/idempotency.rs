@@ -63,7 +63,8 @@ impl IdempotencyStore for SqliteStore {
     }
 
     async fn extend(&self, name: &Name, token: &Token, lease: Span) -> StoreResult<Extended> {
-        self.writer.one(&Extend(name.clone(), *token, lease)).await
+        let answer = self.writer.one(&Extend(name.clone(), *token, lease)).await;
+        self.writer.told(answer, Extended::Fenced)
     }
 
     async fn retake_unknown(&self, req: &Retake) -> StoreResult<Retaken> {
@@ -160,7 +161,8 @@ impl IdempotencyStore for SqliteStore {
 
     async fn extend_many(&self, reqs: &[(Name, Token, Span)]) -> Vec<StoreResult<Extended>> {
         let steps = reqs.iter().map(|(name, token, lease)| Extend(name.clone(), *token, *lease));
-        self.writer.many(steps.collect()).await
+        let answers = self.writer.many(steps.collect()).await;
+        answers.into_iter().map(|answer| self.writer.told(answer, Extended::Fenced)).collect()
     }
 
     async fn release_many(&self, reqs: &[(Name, Token)]) -> Vec<StoreResult<Write>> {

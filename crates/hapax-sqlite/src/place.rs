@@ -103,6 +103,37 @@ fn new_file(path: &Path) -> io::Result<()> {
     fs::OpenOptions::new().write(true).create_new(true).open(path).map(drop)
 }
 
+/// What tells one file from another, whatever its name.
+#[cfg(unix)]
+pub(crate) type FileId = (u64, u64);
+#[cfg(not(unix))]
+pub(crate) type FileId = std::convert::Infallible;
+
+/// Which file a path leads to, where that can be told.
+pub(crate) fn identity(path: &Path) -> Option<FileId> {
+    fs::metadata(path).ok().as_ref().and_then(id_of)
+}
+
+/// Whether it is still that one. What can't be looked at has not moved.
+pub(crate) fn is_still(path: &Path, file: &FileId) -> bool {
+    match fs::metadata(path) {
+        Ok(found) => id_of(&found).is_none_or(|id| id == *file),
+        Err(e) => e.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "the twin of the function below")]
+fn id_of(found: &fs::Metadata) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    Some((found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+fn id_of(_: &fs::Metadata) -> Option<FileId> {
+    None
+}
+
 fn warn_if_open_to_others(path: &Path, found: &fs::Metadata) {
     if let Some(mode) = open_to_others(found) {
         tracing::warn!(path = %path.display(), mode = format_args!("{mode:o}"), "other users may open the store: `chmod 600` keeps its keys and receipts private");

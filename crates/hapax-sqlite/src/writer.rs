@@ -20,7 +20,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -38,6 +38,7 @@ pub(crate) struct Writer {
     state: Mutex<State>,
     commits: Arc<AtomicU64>,
     looks: Arc<AtomicU32>,
+    moved: Arc<AtomicBool>,
     inline: bool,
     bell: Bell,
 }
@@ -98,13 +99,14 @@ impl fmt::Debug for Writer {
 
 impl Writer {
     pub(crate) fn new(place: Place, committer: Committer, inline: bool, bell: Bell) -> Self {
-        let (commits, looks) = (committer.commits(), committer.looks());
+        let (commits, looks, moved) = (committer.commits(), committer.looks(), committer.moved());
         Self {
             place,
             committer: Mutex::new(committer),
             state: Mutex::default(),
             commits,
             looks,
+            moved,
             inline,
             bell,
         }
@@ -113,6 +115,12 @@ impl Writer {
     /// How many transactions with changes it has committed.
     pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
+    }
+
+    /// What an owner hears about what it holds. Where the file is no longer in its place it holds nothing that others see: it is
+    /// told so, as it would be of any other loss.
+    pub(crate) fn told<A>(&self, answer: StoreResult<A>, fenced: A) -> StoreResult<A> {
+        if answer.is_err() && self.moved.load(Ordering::Relaxed) { Ok(fenced) } else { answer }
     }
 
     /// Reads on the connection that writes, soon after it was opened or has committed and where nobody is at it. Its cache holds what it

@@ -105,6 +105,16 @@ fn a_frozen_holder_is_gone_before_the_next_one_begins() {
 }
 
 #[test]
+fn a_holder_whose_store_is_moved_away_is_told_within_a_renewal() {
+    let room = Room::new();
+    // Longer than the test may take.
+    let first = room.begin(&["lock", "run", "deploy", "--ttl", "3s"], &format!("{BEGUN}; {BEATS}"));
+    std::fs::rename(room.database(), room.path("away.db")).unwrap();
+    first.end().exits(79).says("so it was ended (lock.lost)");
+    room.sh(&RUN, "exit 0").exits(0);
+}
+
+#[test]
 fn a_killed_hapax_takes_its_command_along_and_the_lock_can_be_broken() {
     let room = Room::new();
     let script = format!("exec 2> /dev/null; trap 'echo 1 > term; exit 0' TERM; {FENCE}; {BEGUN}; {BEATS}");

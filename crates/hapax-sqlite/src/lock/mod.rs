@@ -37,11 +37,13 @@ impl LockStore for SqliteStore {
     }
 
     async fn extend(&self, name: &Name, token: &Token, lease: Span) -> StoreResult<Extended> {
-        self.writer.one(&Extend(name.clone(), *token, lease)).await
+        let answer = self.writer.one(&Extend(name.clone(), *token, lease)).await;
+        self.writer.told(answer, Extended::Fenced)
     }
 
     async fn release(&self, name: &Name, token: &Token) -> StoreResult<Write> {
-        self.writer.one(&Release(name.clone(), *token)).await
+        let answer = self.writer.one(&Release(name.clone(), *token)).await;
+        self.writer.told(answer, Write::Fenced)
     }
 
     async fn show(&self, name: &Name) -> StoreResult<LockInfo> {
@@ -84,7 +86,8 @@ impl LockStore for SqliteStore {
 
     async fn extend_many(&self, reqs: &[(Name, Token, Span)]) -> Vec<StoreResult<Extended>> {
         let steps = reqs.iter().map(|(name, token, lease)| Extend(name.clone(), *token, *lease));
-        self.writer.many(steps.collect()).await
+        let answers = self.writer.many(steps.collect()).await;
+        answers.into_iter().map(|answer| self.writer.told(answer, Extended::Fenced)).collect()
     }
 }
 

@@ -71,6 +71,29 @@ async fn a_lock_whose_row_is_deleted_by_hand_fences_its_holder() {
     assert!(take(&store, &request("k")).await.unwrap() > first);
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn who_holds_a_lock_in_a_file_that_was_moved_away_is_told_so() {
+    let (folder, clock) = (folder(), ManualClock::new());
+    let (path, away) = (file(&folder), folder.path().join("away.db"));
+    let (store, holder) = (open_on(&path, &clock).await, request("k"));
+    assert!(take(&store, &holder).await.is_some());
+    std::fs::rename(&path, &away).unwrap();
+    clock.advance(Duration::from_secs(1));
+    let other = open_on(&path, &clock).await;
+    assert!(take(&other, &request("k")).await.is_some(), "others have a store of their own there");
+    let extended = async || store.extend(&holder.name, &holder.token, holder.lease).await.unwrap();
+    assert_eq!(extended().await, Extended::Fenced);
+    let all = store.extend_many(&[(holder.name.clone(), holder.token, holder.lease)]).await;
+    assert_eq!(all.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [Extended::Fenced]);
+    assert_eq!(store.release(&holder.name, &holder.token).await.unwrap(), Write::Fenced);
+    let error = store.acquire(&request("other")).await.unwrap_err();
+    assert!(error.to_string().contains("was moved, removed or replaced"), "{error}");
+    // Back in its place it is the store again.
+    std::fs::rename(&away, &path).unwrap();
+    assert!(matches!(extended().await, Extended::Until(_)));
+}
+
 #[tokio::test]
 async fn who_finds_a_lock_taken_waits_for_no_writer() {
     let folder = folder();

@@ -2,15 +2,15 @@
 
 use crate::{
     child::Process,
-    support::{file, folder, name, open, raw, reserve, settle},
+    support::{file, folder, name, open, open_on, raw, reserve, settle},
 };
 use hapax_core::{
-    BackendUrl, StoreError, StoreErrorKind, SystemClock,
-    idempotency::IdempotencyStore,
+    Applied, BackendUrl, ManualClock, StoreError, StoreErrorKind, SystemClock,
+    idempotency::{Extended, IdempotencyStore, Reserved},
     registry::{ConnectOptions, Registry},
 };
 use hapax_sqlite::{DRIVER, SqliteOptions, SqliteStore};
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 async fn refusal(path: impl AsRef<Path>) -> StoreError {
     SqliteStore::open(SqliteOptions::new(path.as_ref()), Arc::new(SystemClock)).await.unwrap_err()
@@ -44,6 +44,23 @@ async fn files_that_are_made_belong_to_their_owner_alone() {
     for made in files {
         assert_eq!(mode(&path.with_file_name(&made)), 0o600, "{made}");
     }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn nothing_is_kept_in_a_file_that_was_removed() {
+    let (folder, clock) = (folder(), ManualClock::new());
+    let path = file(&folder);
+    let (store, req) = (open_on(&path, &clock).await, reserve("k"));
+    assert!(matches!(store.reserve(&req).await.unwrap(), Reserved::Yours { .. }));
+    fs::remove_file(&path).unwrap();
+    clock.advance(Duration::from_secs(1));
+    let answer = store.extend(&req.name, &req.token, req.lease).await.unwrap();
+    assert_eq!(answer, Extended::Fenced);
+    let error = store.reserve(&reserve("other")).await.unwrap_err();
+    assert_eq!((error.kind(), error.applied()), (StoreErrorKind::Unavailable, Applied::No));
+    let text = error.to_string();
+    assert!(text.contains(&path.display().to_string()) && text.contains("open the store again"), "{text}");
 }
 
 #[tokio::test]
