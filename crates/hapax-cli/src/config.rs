@@ -102,10 +102,14 @@ fn read_file(flags: &Global) -> Result<File, Failure> {
         None => match found(Path::new(FILE)) {
             Ok(None) => return Ok(File::default()),
             Ok(Some(text)) => (FILE.into(), text),
-            Err(reason) => {
+            Err(Unused::Distrusted(reason)) => {
                 // Not a note: keys that go elsewhere than they were meant to can run again.
                 output::warn(&format!("{FILE} is not used: {reason}"));
                 return Ok(File::default());
+            }
+            Err(Unused::Unreadable(error)) => {
+                let message = format!("{FILE} in this folder cannot be read: {error}");
+                return Err(Failure::config(message).help("mend it, or name another with --config"));
             }
         },
     };
@@ -124,19 +128,27 @@ fn read(file: &fs::File) -> std::io::Result<String> {
     Ok(text)
 }
 
+/// Why a file that is there is not used.
+enum Unused {
+    /// Somebody else may have written it.
+    Distrusted(String),
+    /// Its owner's settings may be in it.
+    Unreadable(std::io::Error),
+}
+
 /// The text of the file in the working directory, if it is there. Whoever may write into that directory could have put
 /// it there: it counts only if nobody else can have written it.
-fn found(path: &Path) -> Result<Option<String>, String> {
+fn found(path: &Path) -> Result<Option<String>, Unused> {
     // What the name itself is, without following it.
     let Ok(link) = fs::symlink_metadata(path) else { return Ok(None) };
-    trusted(&link, true)?;
+    trusted(&link, true).map_err(Unused::Distrusted)?;
     // A pipe would block.
     if !fs::metadata(path).is_ok_and(|file| file.is_file()) {
-        return Err("it is no file".into());
+        return Err(Unused::Distrusted("it is no file".into()));
     }
-    let file = fs::File::open(path).map_err(|error| error.to_string())?;
-    trusted(&file.metadata().map_err(|error| error.to_string())?, false)?;
-    read(&file).map(Some).map_err(|error| error.to_string())
+    let file = fs::File::open(path).map_err(Unused::Unreadable)?;
+    trusted(&file.metadata().map_err(Unused::Unreadable)?, false).map_err(Unused::Distrusted)?;
+    read(&file).map(Some).map_err(Unused::Unreadable)
 }
 
 #[cfg(unix)]

@@ -113,8 +113,9 @@ fn parse() -> Result<Cli, Exit> {
         }
         if wants_json() {
             let text = text.to_string();
+            let help = "`hapax help COMMAND` shows what is right";
             let message = text.strip_prefix("error: ").unwrap_or(&text).split("\n\n").next().unwrap_or_default().to_owned();
-            let error = serde_json::json!({ "code": "command.usage", "message": message, "exit_code": Exit::Usage.code() });
+            let error = serde_json::json!({ "code": "command.usage", "message": message, "causes": [], "help": help, "exit_code": Exit::Usage.code() });
             Output::new(true, true).object(&serde_json::json!({ "error": error }));
         }
         Exit::Usage

@@ -88,6 +88,16 @@ fn the_default_store_is_private() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_an_error_and_not_another_store() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("hapax.toml"), b"store = 'sqlite:\xff.db'\n").unwrap();
+    mode(&sandbox.path("hapax.toml"), 0o600);
+    let refused = sandbox.hapax(&["lock", "run", "k", "--", "touch", "ran"]).exits(2);
+    refused.says("hapax.toml in this folder cannot be read").says("--config");
+    assert!(!sandbox.path("ran").exists());
+}
+
+#[test]
 fn a_file_that_others_may_write_is_not_used() {
     let sandbox = Sandbox::new();
     let file = sandbox.write("hapax.toml", "namespace = 'of-file'\n");

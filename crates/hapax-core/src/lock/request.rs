@@ -15,6 +15,8 @@ pub struct Fence(u64);
 impl Fence {
     /// The largest.
     pub const MAX: Self = Self((1 << 53) - 1);
+    /// The largest that a lock may be told to begin after: 2^53 − 2^40, so that a trillion larger ones are left.
+    pub const MAX_SEED: Self = Self((1 << 53) - (1 << 40));
 
     /// 1 to 2^53 − 1.
     pub const fn new(number: u64) -> Result<Self, InvalidFence> {

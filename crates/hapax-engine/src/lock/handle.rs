@@ -193,9 +193,16 @@ impl Locks {
         self.call("break a lock", self.store()?.break_lock(&name)).await
     }
 
-    /// Makes the next fence of a lock larger than `least`.
+    /// Makes the next fence of a lock larger than `least`, which is [`Fence::MAX_SEED`] at most: there is no way down, and where
+    /// no larger fence is left, two holders would have the same one.
     pub async fn seed_fence(&self, name: impl IntoKey, least: Fence) -> Result<Fence, LockError> {
         let name = self.name(name)?;
+        if least > Fence::MAX_SEED {
+            let most = Fence::MAX_SEED;
+            return Err(LockError::invalid(format!(
+                "a fence can be seeded with {most} at most, not {least}"
+            )));
+        }
         self.call("seed a fence", self.store()?.seed_fence(&name, least)).await
     }
 

@@ -93,7 +93,7 @@ pub const CODES: &[CodeInfo] = &[
         "validation",
         false,
         "the job id was used for another payload",
-        "use an id of its own for each job, or say `on_conflict`",
+        "use an id of its own for each job, or say `on_conflict` (`--on-conflict`)",
     ),
     CodeInfo::new(
         "queue.full",

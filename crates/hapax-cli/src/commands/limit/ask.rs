@@ -70,7 +70,8 @@ pub(super) struct Ask {
     pub(super) name: String,
     #[command(flatten)]
     amount: Amount,
-    /// How requests are counted: `hapax limit explain` tells them apart
+    /// How requests are counted: `hapax limit explain` tells them apart. With fixed-window up to twice as many may pass around
+    /// the end of a window
     #[arg(long, value_name = "ALGORITHM", default_value = "fixed-window", value_parser = algorithms())]
     algorithm: Algorithm,
     /// The request takes so much. More than the limit never passes (exit code 65)
@@ -129,7 +130,8 @@ pub(super) struct Answer {
     limit: u32,
     remaining: u32,
     cost: u32,
-    retry_after_ms: u64,
+    /// None where it never passes.
+    retry_after_ms: Option<u64>,
     reset_after_ms: u64,
     dry_run: bool,
     never: bool,
@@ -145,7 +147,7 @@ impl Answer {
             limit: decision.limit(),
             remaining: decision.remaining(),
             cost: decision.cost(),
-            retry_after_ms: ms(decision.retry_after()),
+            retry_after_ms: (!decision.never()).then(|| ms(decision.retry_after())),
             reset_after_ms: ms(decision.reset_after()),
             dry_run: decision.dry_run(),
             never: decision.never(),

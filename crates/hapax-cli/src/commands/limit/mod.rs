@@ -21,12 +21,16 @@ use clap::{Args, Subcommand};
 /// Ask a rate limit, and run a command if it may
 ///
 /// A limit is a name with a number and a window: what passes is counted under the name, on all machines of the store. Another
-/// number or window for the same name counts on from what was counted.
+/// number or window for the same name counts on from what was counted; another --algorithm counts anew.
+///
+/// The default, fixed-window, opens a window with the first request, so up to twice the number may pass around the end of one:
+/// --algorithm sliding-window never lets more than the number pass in any window.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:
   hapax limit check login:ada --limit 5 --window 1m && ./login ada
   hapax limit run api --limit 100 --window 1h --wait 10m -- ./call-api
+  hapax limit run api --limit 100 --window 1m --algorithm sliding-window --wait 10m -- ./call-api
   hapax limit reset login:ada
   hapax limit explain --limit 5 --window 1m             how exact is which algorithm?")]
 pub(crate) struct Limit {

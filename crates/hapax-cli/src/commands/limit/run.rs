@@ -34,7 +34,7 @@ EXIT CODES:
   65        the cost is above the limit: it never passes
   69        the store failed, nothing was run
   75        the limit is reached, or --wait would run out before
-  130, 143  SIGINT, SIGTERM came before the command was started
+  129, 130, 143  SIGHUP, SIGINT, SIGTERM came before the command was started
   126, 127  the command could not be executed, was not found
   --json tells them apart from the command's own")]
 pub(super) struct RunWithin {

@@ -56,14 +56,15 @@ EXAMPLES:
 pub(super) struct ShowFence {
     #[command(flatten)]
     name: Name,
-    /// The next fence is larger than this: 1 to 9007199254740991. Never makes it smaller
+    /// The next fence is larger than this: 1 to 9006099743113216. Never makes it smaller
     #[arg(long, value_name = "N", value_parser = parse_fence, allow_hyphen_values = true)]
     seed: Option<Fence>,
 }
 
 fn parse_fence(text: &str) -> Result<Fence, String> {
     let number = text.parse().ok().and_then(|number| Fence::new(number).ok());
-    number.ok_or_else(|| format!("a fence is a whole number from 1 to {}", Fence::MAX))
+    let seed = number.filter(|seed| *seed <= Fence::MAX_SEED);
+    seed.ok_or_else(|| format!("a seed is a whole number from 1 to {}", Fence::MAX_SEED))
 }
 
 impl ShowFence {

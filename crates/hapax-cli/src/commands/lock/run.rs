@@ -26,7 +26,8 @@ const GIVE_BACK: Duration = Duration::from_secs(1);
 ///
 /// Where another holds the lock, nothing is run and the exit code is 75. The lock is renewed as long as the command runs, and
 /// given back when it ends. It is ended when the lock cannot be renewed, also when hapax itself is killed or frozen, before
-/// another can hold the lock.
+/// another can hold the lock. What a command leaves running in the background is no part of it: the lock is free when the
+/// command itself has ended.
 ///
 /// No shell is involved. The command finds HAPAX_LOCK_NAME, HAPAX_FENCE and HAPAX_LOCK_DEADLINE_MS in its environment: the
 /// deadline, in milliseconds since 1970, is that of the first lease, which is renewed.
@@ -38,13 +39,17 @@ EXAMPLES:
   hapax lock run report --ttl 10s -- ./report.sh              a crash frees it after 10 s at most
   hapax lock run tail --on-lost warn -- ./tail-logs           only a warning where it is lost
   hapax lock run sync --json -- ./sync.sh | jq .outcome
+  hapax lock run close -- sh -c 'psql -v fence=\"$HAPAX_FENCE\" -f close.sql'
+
+A FENCED WRITE refuses a holder that was paused for too long, in whatever it writes to:
+  UPDATE account SET state = 'closed', fence = :fence WHERE id = 7 AND fence < :fence
 
 EXIT CODES:
   that of the command; 128+N where signal N ended it
   69        the store failed, nothing was run
   75        another holds the lock, or --wait is over
   79        the lock was lost (with --on-lost warn: the command's code, and a warning)
-  130, 143  SIGINT, SIGTERM came before the command was started
+  129, 130, 143  SIGHUP, SIGINT, SIGTERM came before the command was started
   126, 127  the command could not be executed, was not found
   --json tells them apart from the command's own")]
 pub(super) struct RunUnder {
@@ -68,7 +73,7 @@ pub(super) struct RunUnder {
 enum OnLost {
     /// It is ended before another can hold the lock
     Kill,
-    /// It goes on, and a warning says that another may hold the lock
+    /// It goes on while hapax lives, and a warning says that another may hold the lock
     Warn,
 }
 

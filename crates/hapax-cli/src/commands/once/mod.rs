@@ -76,7 +76,7 @@ EXIT CODES:
   76        the outcome is unknown
   79        the lease was lost
   124       --timeout ran out
-  130, 143  SIGINT, SIGTERM: stderr says whether nothing was run or the outcome is unknown
+  129, 130, 143  SIGHUP, SIGINT, SIGTERM: stderr says whether nothing was run or the outcome is unknown
   126, 127  the command could not be executed, was not found
   --json tells them apart from the command's own")]
 pub(crate) struct Once {

@@ -239,7 +239,7 @@ impl Redrive {
 }
 
 fn ended(ready: u64, stay: u64, context: &Context) -> Exit {
-    context.output.note(&format!("redriven {ready}, still dead {stay}"));
+    context.output.note(&format!("redriven {ready}, not taken back {stay}"));
     if stay == 0 { Exit::Done } else { Exit::ItemFailed }
 }
 

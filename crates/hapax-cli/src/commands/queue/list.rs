@@ -26,7 +26,7 @@ pub(super) struct ListJobs {
     /// The queue
     #[arg(value_name = "QUEUE")]
     queue: String,
-    /// In this state [default: all of them, one after the other]
+    /// In this state; --after asks for one [default: all of them, one after the other]
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(super) struct Page {
     /// At most so many
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
-    /// The next page, as the page before said; needs --state
+    /// The next page, as the page before said
     #[arg(long, value_name = "PAGE")]
     after: Option<String>,
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 ///
 /// One line for each thing that happened beside the usual, as it happened: failures with the first 256 bytes of their texts, losses
 /// of workers, and what people did. The first of them and the latest are kept, 20 in all, as long as the job or the dead letter.
-/// Of a job that is over only its end is remembered, for as long as `hapax queue show` knows it.
+/// Of a job that is done or cancelled only its beginning and its end are remembered, for as long as `hapax queue show` knows it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:

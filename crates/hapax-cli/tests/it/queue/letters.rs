@@ -40,15 +40,45 @@ fn letters_are_exported_mended_and_taken_back() {
         .exits(65)
         .says("line 4: `x` is no id")
         .says("nothing was changed");
-    with_input(&sandbox, &from, mended.as_bytes()).exits(0).says("redriven 3, still dead 0");
+    with_input(&sandbox, &from, mended.as_bytes()).exits(0).says("redriven 3, not taken back 0");
     work(&sandbox, &[], "cat >> got; echo >> got").exits(0).says("done 3");
     let got = std::fs::read(sandbox.path("got")).unwrap();
     let mut got: Vec<_> = got.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
     got.sort_unstable();
     assert_eq!(got, [&b"{\"n\":2}"[..], b"{\"now\":\"JSON\"}", &[0xff, 0]]);
     // They are no dead letters any more.
-    with_input(&sandbox, &from, mended.as_bytes()).exits(1).says("redriven 0, still dead 3");
+    with_input(&sandbox, &from, mended.as_bytes()).exits(1).says("redriven 0, not taken back 3");
     assert_eq!(show(&sandbox, "q", "a")["state"], "done");
+}
+
+#[test]
+fn an_export_replaces_files_alone_and_never_by_nothing() {
+    let sandbox = Sandbox::new();
+    add(&sandbox, &["q", "1", "--job-id", "a"]);
+    work(&sandbox, &[], "exit 65").exits(1);
+    let export = |to: &str| sandbox.hapax(&["queue", "dead", "export", "q", to]);
+    // A pipe is written to, and a link stays a link.
+    let pipe = sandbox.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let reader = std::thread::spawn(move || std::fs::read_to_string(pipe).unwrap());
+    export("pipe").exits(0).says("1 dead letter exported");
+    let lines = reader.join().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&lines).unwrap()["job_id"], "a");
+    sandbox.write("kept.jsonl", "before");
+    std::os::unix::fs::symlink("kept.jsonl", sandbox.path("link")).unwrap();
+    export("link").exits(0);
+    assert!(sandbox.path("link").is_symlink());
+    assert_eq!(sandbox.read("kept.jsonl"), lines);
+    std::os::unix::fs::symlink("nothing", sandbox.path("dangling")).unwrap();
+    export("dangling").exits(1).says("dangling could not be written");
+    export(".").exits(1).says("could not be written");
+    // What it once wrote may be all there is.
+    sandbox.hapax(&["queue", "dead", "drop", "q", "--all"]).exits(0);
+    export("kept.jsonl").exits(0).says("0 dead letters exported; the file is left as it is");
+    assert_eq!(sandbox.read("kept.jsonl"), lines);
+    export("new.jsonl").exits(0);
+    assert_eq!(sandbox.read("new.jsonl"), "");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn dead_letters_are_edited_redriven_and_dropped() {
         with_input(&sandbox, &["queue", "edit", "q", "a", "-", "--json"], b"{\"n\":2}").exits(0).json();
     assert_eq!((&edited["payload"]["n"], &edited["state"]), (&2.into(), &"dead".into()));
     sandbox.hapax(&["queue", "edit", "q", "lives", "1"]).exits(65);
-    dead(&["redrive", "q", "a"]).exits(0).says("redriven 1, still dead 0");
+    dead(&["redrive", "q", "a"]).exits(0).says("redriven 1, not taken back 0");
     assert_eq!(show(&sandbox, "q", "a")["redriven"], 1);
     assert_eq!(dead(&["drop", "q", "b"]).exits(0).stdout, "1 dropped\n");
     dead(&["redrive", "q", "--all", "--json"]).exits(0);

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde::Serialize;
 use serde_json::Value;
 use std::{
+    fs::{self, File},
     io::{self, BufWriter, IsTerminal, Write},
     path::{Path, PathBuf},
 };
@@ -33,7 +34,8 @@ pub(super) struct Export {
     /// The queue
     #[arg(value_name = "QUEUE")]
     queue: String,
-    /// Where to; `-`, or nothing, is stdout. A file that is there is replaced, once all is written; only you can read it
+    /// Where to; `-`, or nothing, is stdout. A file that is there is replaced, once all is written, unless there is nothing to
+    /// write; only you can read it
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -90,27 +92,62 @@ impl<'a> From<&'a JobInfo> for Letter<'a> {
 /// Where the lines go.
 enum To<'a> {
     Stdout(&'a crate::output::Output),
-    File(Box<BufWriter<NamedTempFile>>, &'a Path),
+    /// What is no file: a pipe, a device.
+    Direct(BufWriter<File>),
+    /// A file beside the one that is meant, which it replaces at the end.
+    File(BufWriter<NamedTempFile>, PathBuf),
 }
 
-impl To<'_> {
-    fn write(&mut self, letter: &Letter<'_>) -> Result<(), Failure> {
-        match self {
-            Self::Stdout(output) => output.object(letter),
-            Self::File(file, path) => {
-                let written = serde_json::to_writer(&mut **file, letter).map_err(io::Error::from);
-                written.and_then(|()| file.write_all(b"\n")).map_err(|error| unwritable(path, &error))?;
+impl<'a> To<'a> {
+    fn open(path: Option<&Path>, output: &'a crate::output::Output) -> io::Result<Self> {
+        let Some(path) = path else { return Ok(Self::Stdout(output)) };
+        let place = match fs::metadata(path) {
+            Ok(found) if found.is_file() => {
+                // Whoever may not write to a file may not replace it, and a link stays one.
+                File::options().append(true).open(path)?;
+                fs::canonicalize(path)?
             }
-        }
-        Ok(())
+            Ok(_) => return Ok(Self::Direct(BufWriter::new(File::options().write(true).open(path)?))),
+            // A link to nothing is refused here.
+            Err(_) if fs::symlink_metadata(path).is_ok() => fs::canonicalize(path)?,
+            Err(_) => path.to_owned(),
+        };
+        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        Ok(Self::File(BufWriter::new(file), place))
     }
 
-    fn end(self) -> Result<(), Failure> {
-        let Self::File(file, path) = self else { return Ok(()) };
-        let file = file.into_inner().map_err(|error| unwritable(path, error.error()))?;
-        file.as_file().sync_all().map_err(|error| unwritable(path, &error))?;
-        file.persist(path).map(drop).map_err(|error| unwritable(path, &error.error))
+    fn write(&mut self, letter: &Letter<'_>) -> io::Result<()> {
+        match self {
+            Self::Stdout(output) => {
+                output.object(letter);
+                Ok(())
+            }
+            Self::Direct(to) => line(to, letter),
+            Self::File(to, _) => line(to, letter),
+        }
     }
+
+    /// Answers whether an earlier file was left as it is.
+    fn end(self, exported: u64) -> io::Result<bool> {
+        match self {
+            Self::Stdout(_) => {}
+            Self::Direct(mut to) => to.flush()?,
+            // It may be the only copy of letters that were dropped since.
+            Self::File(_, place) if exported == 0 && place.exists() => return Ok(true),
+            Self::File(to, place) => {
+                let file = to.into_inner().map_err(io::IntoInnerError::into_error)?;
+                file.as_file().sync_all()?;
+                file.persist(place).map_err(|error| error.error)?;
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn line(to: &mut impl Write, letter: &Letter<'_>) -> io::Result<()> {
+    serde_json::to_writer(&mut *to, letter)?;
+    to.write_all(b"\n")
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
@@ -125,14 +162,8 @@ impl Export {
         let id = found.raw.id();
         let stats = names::figures(&*found.store, &id.namespace, Some(&id.name), group.as_ref()).await?;
         let path = self.file.as_deref().filter(|path| *path != Path::new("-"));
-        let mut to = match path {
-            Some(path) => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-                let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
-                To::File(Box::new(BufWriter::new(file.map_err(|error| unwritable(path, &error))?)), path)
-            }
-            None => To::Stdout(&context.output),
-        };
+        let failed = |error: io::Error| unwritable(path.unwrap_or(Path::new("-")), &error);
+        let mut to = To::open(path, &context.output).map_err(failed)?;
         let shown = path.is_some() && !context.output.quiet && io::stderr().is_terminal();
         let target = if shown { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(stats.iter().map(|stats| stats.dead).sum()), target);
@@ -147,7 +178,7 @@ impl Export {
             };
             let page = found.store.list(&req).await?;
             for info in &page.jobs {
-                to.write(&Letter::from(info))?;
+                to.write(&Letter::from(info)).map_err(failed)?;
                 exported += 1;
             }
             bar.set_position(exported);
@@ -157,9 +188,10 @@ impl Export {
             }
         }
         bar.finish_and_clear();
-        to.end()?;
+        let left = to.end(exported).map_err(failed)?;
         let letters = if exported == 1 { "letter" } else { "letters" };
-        context.output.note(&format!("{exported} dead {letters} exported"));
+        let left = if left { "; the file is left as it is" } else { "" };
+        context.output.note(&format!("{exported} dead {letters} exported{left}"));
         Ok(Exit::Done)
     }
 }

@@ -36,6 +36,9 @@ EXAMPLES:
   hapax queue work thumbs --until-empty -- sh -c 'convert \"$(jq -r .file)\" -resize 64 \"$HAPAX_JOB_KEY\"'
   hapax queue work orders --group billing --idempotent -- ./charge
 
+AS A SERVICE (systemd): Type=exec, KillMode=mixed, Restart=on-failure, TimeoutStopSec above --drain, and
+  ExecStart=/usr/bin/hapax --store sqlite:/var/lib/shop/jobs.db queue work thumbs -- /usr/bin/make-thumb
+
 WHAT THE COMMAND'S END MEANS:
   0       the job is done
   65      it is dead: its input is wrong
