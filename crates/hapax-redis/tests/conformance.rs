@@ -45,12 +45,14 @@ fn given() -> Option<String> {
 struct Place {
     url: String,
     prefix: String,
+    newest: shift::Newest,
 }
 
 impl Place {
     fn at(url: String) -> Result<Self, BoxError> {
         // Another case may use the same server.
-        Ok(Self { url, prefix: format!("case-{}", Token::random()?.version()) })
+        let prefix = format!("case-{}", Token::random()?.version());
+        Ok(Self { url, prefix, newest: shift::Newest::default() })
     }
 
     async fn client(&self, more: &str) -> Result<RedisStore, BoxError> {
@@ -65,12 +67,7 @@ impl Place {
     }
 
     async fn elapse(&self, servers: &[String], by: Duration) {
-        for server in servers {
-            shift::keys(server, &self.prefix, by).await;
-            shift::queue::keys(server, &self.prefix, by).await;
-            shift::lock::keys(server, &self.prefix, by).await;
-            shift::limit::keys(server, &self.prefix, by).await;
-        }
+        shift::all(servers, &self.prefix, &self.newest, by).await;
     }
 }
 

@@ -1,9 +1,7 @@
 //! Lets time pass for the limits of a case: whatever the scripts compare with now comes nearer.
 
-use std::time::Duration;
-
 /// KEYS: one of a limit's. ARGV: milliseconds.
-const SHIFT: &str = r"
+pub(super) const SHIFT: &str = r"
 local key, by = KEYS[1], tonumber(ARGV[1])
 local function nearer(value, at)
   local before = struct.unpack('>i8', value, at)
@@ -22,8 +20,3 @@ end
 redis.call('PEXPIRE', key, left - by)
 return 1
 ";
-
-/// Shifts all limits with the prefix on one server.
-pub(crate) async fn keys(url: &str, prefix: &str, by: Duration) {
-    super::each(url, &format!("{prefix}{{r*"), SHIFT, by).await;
-}

@@ -19,7 +19,7 @@ use std::{
 };
 
 /// KEYS: a lock or its mark. ARGV: milliseconds.
-const SHIFT: &str = r"
+pub(super) const SHIFT: &str = r"
 local key, by = KEYS[1], tonumber(ARGV[1])
 local function nearer(value, at)
   local before = struct.unpack('>i8', value, at)
@@ -36,11 +36,6 @@ end
 redis.call('PEXPIRE', key, left - by)
 return 1
 ";
-
-/// Shifts all locks with the prefix on one server.
-pub(crate) async fn keys(url: &str, prefix: &str, by: Duration) {
-    super::each(url, &format!("{prefix}{{l*"), SHIFT, by).await;
-}
 
 /// A client of locks whose instants are those of a clock that was moved on by what the suite let pass, and whose calls,
 /// where there is a proxy, meet faults and are repeated.

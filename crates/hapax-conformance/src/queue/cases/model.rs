@@ -12,7 +12,7 @@ use crate::{
     suite::{long, seed},
 };
 use hapax_core::{
-    ManualClock,
+    Clock, ManualClock, Timestamp,
     doctor::{Examination, Severity},
     memory::MemoryQueues,
     queue::{
@@ -39,6 +39,9 @@ const HALF: Duration = Duration::from_secs(32);
 const WORKERS: [&str; 3] = ["w", "v", "u"];
 const TEXTS: [&str; 3] = ["x", "y", "z"];
 const IDS: [&str; 4] = ["a", "b", "c", "d"];
+/// For so long every store knows a job without an id that it has added, whatever became of it; one with an id for as long
+/// as it remembers that. Resends end sooner.
+const RESENDS: Duration = Duration::from_mins(10);
 const SHRINKS: usize = 500;
 
 #[derive(Clone, Debug)]
@@ -136,14 +139,15 @@ async fn check(desk: &Desk, number: usize, list: &[Op]) -> Verdict {
 /// A job as the store and as the reference handed it out.
 type Both = (Taken, Taken);
 /// The clocks of both as the last beat was answered.
-type Since = Option<(hapax_core::Timestamp, hapax_core::Timestamp)>;
+type Since = Option<(Timestamp, Timestamp)>;
 
 struct Run<'a> {
     desk: &'a Desk,
     clock: ManualClock,
     reference: MemoryQueues,
     queue: QueueId,
-    added: Vec<NewJob>,
+    /// With the times at which they were first added.
+    added: Vec<(NewJob, Timestamp)>,
     held: Vec<Vec<Both>>,
     ended: Vec<(usize, Both, End)>,
     since: Vec<Since>,
@@ -200,15 +204,14 @@ impl Run<'_> {
                     on_conflict: pick(&[OnConflict::Refuse, OnConflict::Keep, replace], *on_conflict)?,
                     ..named(text, "id")
                 };
-                self.add(new).await
+                self.add(new, self.clock.now()).await
             }
-            Op::AddAgain { back } => match self.added.len().checked_sub(usize::from(*back)) {
-                Some(at) => match self.added.get(at).cloned() {
-                    Some(new) => self.add(new).await,
-                    None => Ok(()),
-                },
-                None => Ok(()),
-            },
+            Op::AddAgain { back } => {
+                let at = self.added.len().checked_sub(usize::from(*back));
+                let Some((new, first)) = at.and_then(|at| self.added.get(at)).cloned() else { return Ok(()) };
+                let known = if new.job_id.is_some() { new.remember.get() } else { RESENDS };
+                if self.clock.now().since(first) < known { self.add(new, first).await } else { Ok(()) }
+            }
             Op::Step { worker, want, ends } => self.work(*worker, *want, ends).await,
             Op::FinishAgain { back } => self.finish_again(*back).await,
             Op::Beat { worker, forget } => self.beat(*worker, *forget).await,
@@ -230,13 +233,13 @@ impl Run<'_> {
                 equal("the answer", &got, &self.reference.reschedule(&self.queue, &job, due).await?)
             }
             Op::Redrive { force } => {
-                let uids: Vec<_> = self.added.iter().map(|job| job.uid).collect();
+                let uids: Vec<_> = self.added.iter().map(|(job, _)| job.uid).collect();
                 let req = Redrive { queue: self.queue.clone(), uids, force: *force, ..redrive(&[]) };
                 let got = self.desk.b.redrive(&req).await?;
                 equal("the answers", &got, &self.reference.redrive(&req).await?)
             }
             Op::DropDead => {
-                let uids: Vec<_> = self.added.iter().map(|job| job.uid).collect();
+                let uids: Vec<_> = self.added.iter().map(|(job, _)| job.uid).collect();
                 let got = self.desk.b.drop_dead(&self.queue, None, &uids).await?;
                 equal("how many went", &got, &self.reference.drop_dead(&self.queue, None, &uids).await?)
             }
@@ -252,11 +255,11 @@ impl Run<'_> {
         }
     }
 
-    async fn add(&mut self, new: NewJob) -> Verdict {
+    async fn add(&mut self, new: NewJob, first: Timestamp) -> Verdict {
         let got = self.desk.a.add(&self.queue, std::slice::from_ref(&new)).await?;
         let expected = self.reference.add(&self.queue, std::slice::from_ref(&new)).await?;
         let shown = |all: &[hapax_core::queue::Added]| all.iter().map(Shown::shown).collect::<Vec<_>>();
-        self.added.push(new);
+        self.added.push((new, first));
         equal("the answer", &shown(&got), &shown(&expected))
     }
 
