@@ -121,10 +121,19 @@ impl<C: Clone + Send + Sync + 'static> Idempotency<C> {
         self.namespace.as_ref().map_err(|e| IdempotencyError::invalid(e.clone()))
     }
 
+    /// The handle's scope: layers that keep keys of their own name theirs after it.
+    pub fn scope(&self) -> Result<&Scope, IdempotencyError> {
+        self.scope.as_ref().map_err(|e| IdempotencyError::invalid(e.clone()))
+    }
+
+    /// The durations of this handle's calls, checked: for layers.
+    pub fn terms(&self) -> Result<Terms, IdempotencyError> {
+        self.defaults.terms()
+    }
+
     /// The full name of a key of this handle.
     pub fn name(&self, key: impl IntoKey) -> Result<Name, IdempotencyError> {
-        let scope = self.scope.as_ref().map_err(|e| IdempotencyError::invalid(e.clone()))?;
-        key.into_name(self.namespace()?, scope).map_err(IdempotencyError::invalid)
+        key.into_name(self.namespace()?, self.scope()?).map_err(IdempotencyError::invalid)
     }
 
     /// Runs `effect` unless it has run under `key`; then answers what it answered.

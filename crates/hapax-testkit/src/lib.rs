@@ -24,7 +24,11 @@ pub use crate::{
     wrong_clock::{check_clock, run_off_by_an_hour},
 };
 
-use std::{env, ffi::OsStr, path::Path};
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
 
 /// Why tests that need these programs cannot run here; none where they can. With `CI` set they always run, so that a
 /// missing server is a failure there.
@@ -35,6 +39,26 @@ pub fn missing(programs: &[&str]) -> Option<String> {
     }
     let gone: Vec<_> = programs.iter().filter(|program| !is_installed(program)).copied().collect();
     (!gone.is_empty()).then(|| format!("not installed: {}", gone.join(", ")))
+}
+
+/// The Python that has clients for HTTP: `scripts/servers` installs it.
+///
+/// # Errors
+/// Why tests that need it cannot run here. With `CI` set they always run.
+pub fn python_with_http_clients() -> Result<PathBuf, String> {
+    let missing = || "not installed: Python with requests and httpx (`scripts/servers`)".to_owned();
+    match cached("http-clients/bin/python") {
+        Some(python) => Ok(python),
+        None if env::var_os("CI").is_some_and(|value| !value.is_empty()) => panic!("{}", missing()),
+        None => Err(missing()),
+    }
+}
+
+/// What `scripts/servers` has installed there.
+fn cached(path: &str) -> Option<PathBuf> {
+    let cache = env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
+    Some(cache?.join("hapax").join(path)).filter(|path| path.is_file())
 }
 
 /// Whether the environment asks for the full counts: `HAPAX_TEST_LONG=1`.

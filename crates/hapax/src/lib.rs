@@ -30,6 +30,7 @@
 //! | `mongodb` | | MongoDB, `mongodb://HOST/DATABASE` |
 //! | `mail` | yes | [`mail`]: messages, receipts, transports, the idempotent decorator |
 //! | `service` | yes | [`service`]: parts of a program that start lazily and once, and stop in order |
+//! | `http` | | [`http`]: tower layers for `Idempotency-Key` and rate limits, for axum, tonic and hyper |
 //! | `full` | | all of them |
 
 mod connect;
@@ -100,6 +101,12 @@ pub mod service {
     pub use hapax_service::*;
 }
 
+/// HTTP services that are safe to retry, and refuse honestly: tower layers.
+#[cfg(feature = "http")]
+pub mod http {
+    pub use hapax_http::*;
+}
+
 /// The Redis store and its options.
 #[cfg(feature = "redis")]
 pub mod redis {
@@ -129,6 +136,8 @@ pub fn codes() -> Vec<CodeInfo> {
     .concat();
     #[cfg(feature = "mail")]
     codes.extend_from_slice(hapax_mail::CODES);
+    #[cfg(feature = "http")]
+    codes.extend_from_slice(hapax_http::CODES);
     #[cfg(feature = "service")]
     codes.extend_from_slice(hapax_service::CODES);
     codes.sort_by_key(|info| info.code);
