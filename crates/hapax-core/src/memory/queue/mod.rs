@@ -1,7 +1,12 @@
 //! Queues in memory: for tests and single processes, and the reference for every other store.
 
+mod add;
+mod beat;
 mod book;
+mod info;
+mod manage;
 mod memo;
+mod step;
 mod sub;
 
 use super::MemoryStore;
@@ -10,9 +15,9 @@ use crate::{
     idempotency::{IdempotencyStore, Write},
     queue::{
         Added, Beat, Beaten, Books, Cancelled, Due, Edit, Finished, GiveBack, Group, JobInfo, JobPage,
-        JobRef, Limits, ListJobs, MAX_REDRIVES, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore,
-        Redrive, Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
-        books::MOST_QUEUES, history::What,
+        JobRef, Limits, ListJobs, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, Redrive, Redriven,
+        Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait, books::MOST_QUEUES,
+        history::What,
     },
 };
 use async_trait::async_trait;
@@ -340,23 +345,5 @@ impl QueueStore for MemoryQueues {
     fn joins(&self, keys: &Arc<dyn IdempotencyStore>) -> bool {
         let theirs = Arc::as_ptr(keys).cast::<()>();
         self.keys.as_ref().is_some_and(|ours| Arc::as_ptr(ours).cast::<()>() == theirs)
-    }
-}
-
-impl Book {
-    fn redrive(&mut self, at: usize, uid: &Uid, force: bool, now: Timestamp) -> Redriven {
-        let dead = self.subs.get(at).and_then(|sub| sub.job(uid));
-        let Some(job) = dead.filter(|job| matches!(job.place, Place::Dead { .. })) else {
-            return Redriven::NotDead;
-        };
-        if job.facts.counts.redriven >= MAX_REDRIVES && !force {
-            return Redriven::TooOften;
-        }
-        let holder = job.what.job_id.as_ref().and_then(|id| self.memos.by_id(id, now));
-        if let Some(uid) = holder.filter(|holder| holder != uid) {
-            return Redriven::Duplicate { uid };
-        }
-        self.revive(at, uid, now);
-        Redriven::Ready
     }
 }

@@ -1,7 +1,7 @@
 //! The heartbeat: it renews every job of a worker in one call a tick, on the queue's own thread, so that a handler that
 //! blocks its thread, or a runtime that has ended, costs no lease.
 
-use super::run::Core;
+use super::core::Core;
 use crate::{protocol::call, queue::raw::Halt};
 use hapax_core::{
     BootTime, Timestamp,

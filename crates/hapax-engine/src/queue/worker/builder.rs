@@ -2,8 +2,8 @@
 
 use super::{
     beat,
+    core::{Core, Mode},
     handle::{Ran, Worker},
-    run::{Core, Mode},
 };
 use crate::{
     Idempotency,

@@ -2,10 +2,13 @@
 
 mod beat;
 mod builder;
+mod core;
 mod ends;
 mod handle;
 mod held;
 mod run;
+mod step;
+mod stop;
 mod turn;
 
 pub(super) use {beat::MANUAL_PAUSE, turn::run_handler};
