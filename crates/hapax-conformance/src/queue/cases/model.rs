@@ -12,7 +12,7 @@ use crate::{
     suite::{long, seed},
 };
 use hapax_core::{
-    ManualClock,
+    Clock as _, ManualClock,
     doctor::{Examination, Severity},
     memory::MemoryQueues,
     queue::{
@@ -35,6 +35,8 @@ list!("model":
 /// What passes at once. Every other time ends in the middle of such a step, so that a clock that also runs by itself
 /// changes nothing; the ten minutes for which a job without an id is remembered are no multiple of it either.
 const TICK: Duration = Duration::from_secs(64);
+/// So long a caller sends a job again whose answer was lost.
+const RESENDS: Duration = Duration::from_mins(5);
 const HALF: Duration = Duration::from_secs(32);
 const WORKERS: [&str; 3] = ["w", "v", "u"];
 const TEXTS: [&str; 3] = ["x", "y", "z"];
@@ -143,7 +145,8 @@ struct Run<'a> {
     clock: ManualClock,
     reference: MemoryQueues,
     queue: QueueId,
-    added: Vec<NewJob>,
+    /// And when.
+    added: Vec<(NewJob, hapax_core::Timestamp)>,
     held: Vec<Vec<Both>>,
     ended: Vec<(usize, Both, End)>,
     since: Vec<Since>,
@@ -203,9 +206,10 @@ impl Run<'_> {
                 self.add(new).await
             }
             Op::AddAgain { back } => match self.added.len().checked_sub(usize::from(*back)) {
+                // Nobody sends a job again later than that, and no store has to know it.
                 Some(at) => match self.added.get(at).cloned() {
-                    Some(new) => self.add(new).await,
-                    None => Ok(()),
+                    Some((new, at)) if self.clock.now().since(at) < RESENDS => self.add(new).await,
+                    _ => Ok(()),
                 },
                 None => Ok(()),
             },
@@ -230,13 +234,13 @@ impl Run<'_> {
                 equal("the answer", &got, &self.reference.reschedule(&self.queue, &job, due).await?)
             }
             Op::Redrive { force } => {
-                let uids: Vec<_> = self.added.iter().map(|job| job.uid).collect();
+                let uids: Vec<_> = self.added.iter().map(|(job, _)| job.uid).collect();
                 let req = Redrive { queue: self.queue.clone(), uids, force: *force, ..redrive(&[]) };
                 let got = self.desk.b.redrive(&req).await?;
                 equal("the answers", &got, &self.reference.redrive(&req).await?)
             }
             Op::DropDead => {
-                let uids: Vec<_> = self.added.iter().map(|job| job.uid).collect();
+                let uids: Vec<_> = self.added.iter().map(|(job, _)| job.uid).collect();
                 let got = self.desk.b.drop_dead(&self.queue, None, &uids).await?;
                 equal("how many went", &got, &self.reference.drop_dead(&self.queue, None, &uids).await?)
             }
@@ -256,7 +260,7 @@ impl Run<'_> {
         let got = self.desk.a.add(&self.queue, std::slice::from_ref(&new)).await?;
         let expected = self.reference.add(&self.queue, std::slice::from_ref(&new)).await?;
         let shown = |all: &[hapax_core::queue::Added]| all.iter().map(Shown::shown).collect::<Vec<_>>();
-        self.added.push(new);
+        self.added.push((new, self.clock.now()));
         equal("the answer", &shown(&got), &shown(&expected))
     }
 
