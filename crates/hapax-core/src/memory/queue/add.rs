@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Now, Timestamp,
-    queue::{Added, JobState, NewJob, OnConflict, Uid, history::What, machine},
+    queue::{Added, Happening, JobState, NewJob, OnConflict, Uid, history::What, machine},
 };
 
 impl Book {
@@ -40,6 +40,7 @@ impl Book {
             sub.added += 1;
         }
         self.memos.insert(new, due, self.subs.len(), wall);
+        self.stream.pass(wall, Happening::Added, new.uid, None, 0);
         Added::New { due }
     }
 

@@ -22,8 +22,11 @@ impl Book {
                     if job.facts.cancelled {
                         answer.cancelled.push(*uid);
                     }
-                    if let Place::Running { until, .. } = &mut job.place {
+                    if let Place::Running { until, progress, .. } = &mut job.place {
                         *until = now.boot.after(req.lease.get()).max(*until);
+                        let said =
+                            req.progress.iter().find(|(of, _)| of == uid).map(|(_, said)| said.clone());
+                        *progress = said.or_else(|| progress.take());
                     }
                     sub.put(*uid, job);
                 }

@@ -2,11 +2,12 @@
 
 use super::{
     memo::Memos,
+    stream::Stream,
     sub::{Place, Sub},
 };
 use crate::{
     Timestamp,
-    queue::{Group, JobState, Limits, Subscribed, Uid},
+    queue::{Group, Happening, JobState, Limits, Subscribed, Uid},
 };
 
 #[derive(Debug)]
@@ -14,6 +15,7 @@ pub(super) struct Book {
     pub(super) subs: Vec<Sub>,
     pub(super) memos: Memos,
     pub(super) limits: Limits,
+    pub(super) stream: Stream,
     seq: u64,
     pub(super) fence: u64,
 }
@@ -21,7 +23,14 @@ pub(super) struct Book {
 impl Book {
     pub(super) fn new() -> Self {
         let subs = vec![Sub::new(None)];
-        Self { subs, memos: Memos::default(), limits: Limits::default(), seq: 0, fence: 0 }
+        Self {
+            subs,
+            memos: Memos::default(),
+            limits: Limits::default(),
+            stream: Stream::default(),
+            seq: 0,
+            fence: 0,
+        }
     }
 
     /// What is due is ready.
@@ -89,6 +98,8 @@ impl Book {
         let Some(sub) = self.subs.get_mut(at) else { return false };
         let Some(job) = sub.take(uid) else { return false };
         sub.cancelled += 1;
+        let attempts = job.facts.counts.attempts;
+        self.stream.pass(now, Happening::Cancelled, *uid, sub.group.as_ref(), attempts);
         let held = !matches!(job.place, Place::Dead { .. });
         if held {
             self.memos.end(uid, JobState::Cancelled, None, now);

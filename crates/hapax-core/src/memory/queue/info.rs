@@ -47,8 +47,14 @@ impl Book {
 
     pub(super) fn find(&self, job: &JobRef, now: &Now) -> Vec<JobInfo> {
         let Some(uid) = self.uid(job, now.wall) else { return Vec::new() };
-        let told = |sub: &Sub| sub.job(&uid).map(|job| History::read(&job.told)).unwrap_or_default();
-        let of = |sub: &Sub| sub.info(&uid, now).map(|info| JobInfo { history: told(sub), ..info });
+        let of = |sub: &Sub| {
+            let (info, job) = (sub.info(&uid, now)?, sub.job(&uid)?);
+            let progress = match &job.place {
+                Place::Running { progress, .. } => progress.clone(),
+                _ => None,
+            };
+            Some(JobInfo { progress, history: History::read(&job.told), ..info })
+        };
         let mut found: Vec<JobInfo> = self.subs.iter().filter_map(of).collect();
         let Some(memo) = self.memos.get(&uid, now.wall) else { return found };
         if let (true, Some((state, at))) = (found.is_empty(), memo.end) {
@@ -63,6 +69,7 @@ impl Book {
                 at,
                 consumer: None,
                 taken_at: None,
+                progress: None,
                 reason: None,
                 error: None,
                 payload: Bytes::new(),

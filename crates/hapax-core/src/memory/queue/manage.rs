@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Now, Timestamp,
     queue::{
-        Cancelled, Due, JobRef, MAX_REDRIVES, Redriven, Uid,
+        Cancelled, Due, Happening, JobRef, MAX_REDRIVES, Redriven, Uid,
         history::{Event, What},
         machine,
     },
@@ -81,6 +81,7 @@ impl Book {
         (job.due, job.seq, job.error, job.place) = (now, seq, None, Place::Ready);
         job.tells(now, What::Redriven, None);
         let again = job.what.clone();
+        self.stream.pass(now, Happening::Redriven, *uid, sub.group.as_ref(), 0);
         sub.put(*uid, job);
         self.memos.revive(&again, now);
     }

@@ -8,7 +8,7 @@ use crate::{
     Now, Span, Timestamp,
     idempotency::{Receipt, Write},
     queue::{
-        End, Finish, JobState, MOST, Step, Stepped, Taken, Uid,
+        End, Finish, Happening, JobState, MOST, Step, Stepped, Taken, Uid,
         history::{Event, What},
         machine::{self, Fate},
     },
@@ -77,6 +77,8 @@ impl Book {
             job.tell(&event);
         }
         let Some(sub) = self.subs.get_mut(at) else { return };
+        let happening = Happening::settled(why.what, &fate);
+        self.stream.pass(now, happening, uid, sub.group.as_ref(), attempts);
         match fate {
             Fate::Done => {
                 sub.done += 1;
@@ -128,7 +130,10 @@ impl Book {
                 consumer: req.consumer.clone(),
                 until: now.boot.after(req.lease.get()),
                 taken_at: now.wall,
+                progress: None,
             };
+            let attempts = job.facts.counts.attempts;
+            self.stream.pass(now.wall, Happening::Started, uid, sub.group.as_ref(), attempts);
             jobs.push(taken(uid, &job, fence));
             sub.put(uid, job);
         }

@@ -54,6 +54,7 @@ async fn beat(core: &Arc<Core>, pulse: &mut Pulse) {
         held: core.held.list(),
         lease: core.lease,
         since: pulse.since,
+        progress: core.held.said(),
     };
     let answer = call::one(core.call_limit(), "renew jobs", core.store.beat(&req)).await;
     core.figures.answered("beat", &answer);
@@ -78,6 +79,7 @@ async fn beat(core: &Arc<Core>, pulse: &mut Pulse) {
             (pulse.next, pulse.since) = (asked.after(core.tick()), Some(beaten.now));
         }
         Err(error) => {
+            core.held.unsaid(&req.progress);
             tracing::debug!(queue = %core.queue.name, %error, "jobs could not be renewed yet");
             pulse.next = core.clock.boot().after(core.again());
         }

@@ -1,5 +1,6 @@
 //! Workers: they take jobs, run handlers, and end jobs.
 
+mod ahead;
 mod beat;
 mod builder;
 mod core;

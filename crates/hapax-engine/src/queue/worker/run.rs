@@ -4,6 +4,7 @@
 //! takes as many as there is room for. So a lone job waits for nobody, and a hundred share a round trip, without a timer.
 
 use super::{
+    ahead::Ahead,
     core::{Core, Mode},
     ends::Ended,
     handle::Ran,
@@ -29,6 +30,7 @@ pub(super) struct Run<'a> {
     pub(super) ran: Ran,
     pub(super) shown: &'a watch::Sender<(Ran, bool)>,
     pub(super) handlers: JoinSet<Ended>,
+    pub(super) ahead: Ahead,
     pub(super) ended: Vec<Ended>,
     /// The last step gave less than was asked for.
     pub(super) idle: bool,
@@ -53,6 +55,7 @@ pub(super) async fn work(
         ran: Ran::default(),
         shown,
         handlers: JoinSet::new(),
+        ahead: Ahead::default(),
         ended: Vec::new(),
         idle: false,
         left,
@@ -72,6 +75,7 @@ impl Run<'_> {
         let (mut stepping, mut waiting) = (false, false);
         while !stop.is_cancelled() {
             self.gather();
+            self.start_next();
             if self.mode != Mode::Always && self.is_over(self.room(), stepping).await {
                 break;
             }
@@ -83,7 +87,7 @@ impl Run<'_> {
                 wait = Some(self.wait()).into();
                 waiting = true;
             }
-            let rest = self.resting;
+            let (rest, late) = (self.resting, self.ahead.until());
             tokio::select! {
                 Some(answered) = &mut step, if stepping => {
                     (stepping, step) = (false, None.into());
@@ -101,18 +105,25 @@ impl Run<'_> {
                 () = tokio::time::sleep_until(rest.unwrap_or_else(Instant::now)), if rest.is_some() => {
                     self.resting = None;
                 }
+                () = tokio::time::sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {
+                    self.give_up_ahead().await;
+                }
                 () = stop.cancelled() => {}
             }
         }
         if let (true, Some(answered)) = (stepping, step.await) {
             self.answered(answered).await;
         }
+        self.give_up_ahead().await;
         self.drain().await;
     }
 
-    /// How many more handlers may start.
+    /// How many more jobs there is room for.
     pub(super) fn room(&self) -> usize {
-        self.core.options.concurrency.saturating_sub(self.handlers.len()).min(self.left)
+        let options = &self.core.options;
+        let ahead = if self.ahead.is_idle { 0 } else { options.prefetch };
+        let has = self.handlers.len() + self.ahead.len();
+        (options.concurrency + ahead).saturating_sub(has).min(self.left)
     }
 
     /// Takes along what has ended meanwhile.
@@ -123,6 +134,7 @@ impl Run<'_> {
     }
 
     pub(super) fn joined(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
+        self.ahead.is_idle = false;
         match ended {
             Ok(ended) if ended.is_loss() => self.ran.lost += 1,
             Ok(ended) => self.ended.push(ended),

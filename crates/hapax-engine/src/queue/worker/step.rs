@@ -8,18 +8,15 @@ use super::{
 };
 use crate::{
     protocol::call,
-    queue::{
-        Settings,
-        raw::{Halt, RawJob, Turn},
-    },
+    queue::raw::{Halt, RawJob},
 };
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use hapax_core::{
     Applied, BootTime, StoreResult, Timestamp,
     idempotency::Write,
-    queue::{End, MOST, Step, Stepped, Taken},
+    queue::{End, MOST, Step, Stepped},
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// The answer to a step, and the jobs that it ended.
@@ -100,20 +97,14 @@ impl Run<'_> {
         if (late || self.core.stop.is_cancelled()) && !stepped.jobs.is_empty() {
             self.give_back(&stepped.jobs, false).await;
         } else {
-            stepped.jobs.into_iter().for_each(|taken| self.start(taken, asked, stepped.now));
+            self.accept(stepped.jobs, asked, stepped.now);
         }
     }
 
-    fn start(&mut self, taken: Taken, asked: BootTime, now: Timestamp) {
+    /// Runs the handler of a job.
+    pub(super) fn run(&mut self, job: RawJob, now: Timestamp) {
         let core = Arc::clone(&self.core);
-        let control = core.held.insert(&taken, asked.after(core.lease.get()));
-        let settings = Settings::read(&taken.settings);
-        let limit =
-            settings.timeout_ms.map(Duration::from_millis).into_iter().chain(core.options.max_runtime).min();
-        let (queue, group) = (core.queue.name.clone(), core.group.clone());
-        let turn = Turn::new(core.lease.get());
-        let job = RawJob { taken, settings, queue, group, limit, control, turn };
-        let limit = limit.filter(|_| !core.handler.keeps_time());
+        let limit = job.limit.filter(|_| !core.handler.keeps_time());
         self.handlers.spawn(async move {
             let facts = Facts::new(job.clone(), core.options.max_snooze, now);
             let (uid, delivery) = (job.taken.uid, job.taken.delivery);

@@ -42,7 +42,7 @@ impl Run<'_> {
             }
         }
         self.handlers.shutdown().await;
-        self.ran.given_back = u64::try_from(self.core.held.list().len()).unwrap_or(u64::MAX);
+        self.ran.given_back += u64::try_from(self.core.held.list().len()).unwrap_or(u64::MAX);
         self.give_back(&[], true).await;
     }
 
