@@ -48,8 +48,8 @@ SELECT current_setting('server_version') AS version,
         SELECT w.word || ' ON \"S\".' || q.relname
         FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS w(word) CROSS JOIN pg_class q
         WHERE q.relnamespace = t.relnamespace AND q.relkind = 'r'
-            AND q.relname IN ('queue', 'queue_group', 'queue_count', 'job', 'job_copy', 'schedule', 'lock_slot', 'fence_seen',
-                'limit_slot')
+            AND q.relname IN ('queue', 'queue_group', 'queue_count', 'queue_event', 'queue_stream', 'job', 'job_copy',
+                'schedule', 'lock_slot', 'fence_seen', 'limit_slot')
             AND NOT has_table_privilege(q.oid, w.word)
         UNION ALL
         SELECT 'EXECUTE ON FUNCTION \"S\".' || p.proname FROM pg_proc p

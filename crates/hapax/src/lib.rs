@@ -71,8 +71,8 @@ pub mod protocol {
 /// Durable jobs: what a [`Queue`] is made of, and the store's own vocabulary.
 pub mod queue {
     pub use hapax_core::queue::{
-        Counts, DeadReason, Due, Group, JobInfo, JobState, Limits, OnConflict, Priority, Put, QueueName,
-        QueueStats, QueueStore, Uid, history,
+        Counts, DeadReason, Due, EventPage, Group, Happening, JobInfo, JobState, Limits, OnConflict,
+        Priority, Progress, Put, QueueEvent, QueueName, QueueStats, QueueStore, Uid, history,
     };
     pub use hapax_engine::queue::*;
 }

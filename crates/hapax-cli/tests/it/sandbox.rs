@@ -5,6 +5,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::Value;
 use std::{
     fs,
+    io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
@@ -111,6 +112,21 @@ impl Sandbox {
     }
 }
 
+impl Drop for Sandbox {
+    /// What a test that fails has left running ends with it.
+    fn drop(&mut self) {
+        let (Ok(home), Ok(all)) = (self.0.path().canonicalize(), fs::read_dir("/proc")) else { return };
+        for process in all.flatten() {
+            let is_here = fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(&home));
+            let pid = process.file_name().to_str().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+            if let Some(pid) = pid.filter(|_| is_here) {
+                // It may be gone by now.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
 /// A command that runs.
 pub(crate) struct Begun(Child);
 
@@ -133,6 +149,12 @@ impl Begun {
             let stops = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             waitid(WaitId::Pid(pid), stops).unwrap();
         }
+    }
+
+    /// What it writes to stdout, as it comes.
+    pub(crate) fn lines(&mut self) -> impl Iterator<Item = String> + use<> {
+        let stdout = self.0.stdout.take().unwrap();
+        BufReader::new(stdout).lines().map(Result::unwrap)
     }
 
     pub(crate) fn end(self) -> Ran {

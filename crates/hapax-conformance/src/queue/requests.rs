@@ -117,6 +117,7 @@ pub(crate) fn beat(who: &str, held: &[&Taken]) -> Beat {
         held: held.iter().map(|job| (job.uid, job.delivery)).collect(),
         lease: span(LEASE),
         since: None,
+        progress: Vec::new(),
     }
 }
 

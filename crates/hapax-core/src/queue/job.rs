@@ -1,6 +1,6 @@
 //! A job: as it is added, handed out, and shown.
 
-use super::{Consumer, Group, Uid, history::History};
+use super::{Consumer, Group, Progress, Uid, history::History};
 use crate::{Fingerprint, Key, Span, Timestamp, idempotency::Receipt};
 use bytes::Bytes;
 use std::{fmt, time::Duration};
@@ -315,6 +315,9 @@ pub struct JobInfo {
     pub consumer: Option<Consumer>,
     /// Since when.
     pub taken_at: Option<Timestamp>,
+    /// How far it is, as its handler said since it was taken: from [`find`](super::QueueStore::find), and `None` on the
+    /// pages of a list.
+    pub progress: Option<Progress>,
     /// Why it is dead.
     pub reason: Option<DeadReason>,
     /// What its handler said last.

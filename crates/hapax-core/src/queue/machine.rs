@@ -100,8 +100,12 @@ fn awake(facts: &mut Facts) {
 /// The fence of a step after one of `last`. It is above the time in microseconds, so that it grows even where the
 /// store has forgotten the last one.
 pub fn fence(last: u64, now: Timestamp) -> u64 {
-    let micros = u64::try_from(now.as_millis()).unwrap_or_default().saturating_mul(1000);
-    last.saturating_add(1).max(micros)
+    last.saturating_add(1).max(micros(now))
+}
+
+/// A time as a number that grows with it.
+pub(super) fn micros(now: Timestamp) -> u64 {
+    u64::try_from(now.as_millis()).unwrap_or_default().saturating_mul(1000)
 }
 
 /// How many of `want` new jobs may be such that another worker lost: new ones keep half of the places.

@@ -8,15 +8,19 @@
 //! engine's part; stores count and put in order.
 
 pub mod books;
+pub mod events;
 pub mod history;
 mod job;
 pub mod machine;
 mod names;
+mod progress;
 mod request;
 
 pub use books::{Books, GroupBooks};
+pub use events::{EventPage, Happening, QueueEvent, ReadEvents};
 pub use job::{Added, Counts, DeadReason, Due, JobInfo, JobState, NewJob, OnConflict, Priority, Taken};
 pub use names::{Consumer, Group, InvalidQueueName, InvalidUid, QueueId, QueueName, ScheduleName, Uid};
+pub use progress::{MAX_NOTE, Progress};
 pub use request::{
     Beat, Beaten, Cancelled, Edit, End, Finish, Finished, GiveBack, JobPage, JobRef, Limits, ListJobs, Put,
     QueueStats, Redrive, Redriven, Schedule, Schedules, Step, Stepped, Subscribed, Wait,
@@ -82,6 +86,9 @@ pub trait QueueStore: Send + Sync + fmt::Debug {
         Ok(Books::default())
     }
 
+    /// What passed in a queue, where it [keeps events](Limits::events).
+    async fn events(&self, req: &ReadEvents) -> StoreResult<EventPage>;
+
     /// Cancels a job in all groups. One that waits is removed and its job id is free; of one that runs its worker is
     /// told.
     async fn cancel(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Cancelled>;
@@ -121,8 +128,13 @@ pub trait QueueStore: Send + Sync + fmt::Debug {
     /// The schedules of a namespace, by name.
     async fn schedules(&self, req: &Schedules) -> StoreResult<Vec<Schedule>>;
 
-    /// Removes a schedule; answers whether it was there.
-    async fn remove_schedule(&self, namespace: &Namespace, name: &ScheduleName) -> StoreResult<bool>;
+    /// Removes a schedule; answers whether it was there. `seen`: only while owner and revision are still those.
+    async fn remove_schedule(
+        &self,
+        namespace: &Namespace,
+        name: &ScheduleName,
+        seen: Option<&Schedule>,
+    ) -> StoreResult<bool>;
 
     /// Moves the next time of a schedule from `from` to `to`; `false`: it is not at `from`, another worker has moved
     /// it.

@@ -1,6 +1,8 @@
 //! Requests to a store of queues, and its answers.
 
-use super::{Consumer, DeadReason, Group, JobInfo, JobState, QueueId, QueueName, ScheduleName, Taken, Uid};
+use super::{
+    Consumer, DeadReason, Group, JobInfo, JobState, Progress, QueueId, QueueName, ScheduleName, Taken, Uid,
+};
 use crate::{
     Fingerprint, Key, Namespace, Span, StoreError, StoreErrorKind, StoreResult, Timestamp,
     idempotency::{Complete, Completed, Receipt, Write},
@@ -111,6 +113,8 @@ pub struct Beat {
     /// The store's clock as the consumer's last beat was answered. Jobs that were handed out before and are not in
     /// `held` came in an answer that got lost: they are given back. `None` at the first beat.
     pub since: Option<Timestamp>,
+    /// How far some of `held` are: what was said since the last beat. Kept as long as the hand-out.
+    pub progress: Vec<(Uid, Progress)>,
 }
 
 /// The answer to a [`Beat`].
@@ -288,7 +292,7 @@ pub enum Redriven {
     TooOften,
 }
 
-/// Bounds of a queue. They hold for all of its workers together; `None`: none.
+/// Bounds of a queue, and how much it keeps for readers. They hold for all of its workers together; `None`: none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
     /// So many jobs of a group run at once.
@@ -297,6 +301,9 @@ pub struct Limits {
     pub rate: Option<(u32, Span)>,
     /// So many jobs may wait, ready and delayed ones together; `add` answers [`Full`](super::Added::Full) above.
     pub max_len: Option<u64>,
+    /// So many [events](super::events) are kept, the latest ones; 0: none. Of what was kept under a larger number, no more
+    /// than this stay.
+    pub events: u32,
 }
 
 /// Adds a job again and again. What is added lies in `what`, which stores do not read.

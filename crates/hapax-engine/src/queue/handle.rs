@@ -14,7 +14,8 @@ use hapax_core::{
     SystemClock,
     memory::MemoryQueues,
     queue::{
-        Group, JobState, ListJobs, MOST, QueueId, QueueName, QueueStats, QueueStore, Redrive, Redriven, Uid,
+        EventPage, Group, JobState, Limits, ListJobs, MOST, QueueId, QueueName, QueueStats, QueueStore,
+        ReadEvents, Redrive, Redriven, Uid, events::MOST_KEPT,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -128,6 +129,58 @@ impl Queue {
         raw.call("read figures", self.store()?.stats(&raw.id.namespace, Some(&raw.id.name))).await
     }
 
+    /// What passed in a queue behind the event of a number (0: from the first that is kept), up to 256 events. It has to
+    /// [keep events](hapax_core::queue::Limits::events).
+    ///
+    /// ```
+    /// # use hapax_engine::queue::{Queue, QueueDef, QueueError};
+    /// # static REPORT: QueueDef<String> = QueueDef::new("report");
+    /// # async fn example(queue: Queue) -> Result<(), QueueError> {
+    /// let mut after = 0;
+    /// loop {
+    ///     let page = queue.events(&REPORT, after).await?;
+    ///     for event in &page.events {
+    ///         println!("{} {} {}", event.number, event.uid, event.what.as_str());
+    ///     }
+    ///     if page.events.is_empty() {
+    ///         break;
+    ///     }
+    ///     after = page.next(after);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `queue.invalid`, `queue.store_failed`.
+    pub async fn events<T>(&self, def: &'static QueueDef<T>, after: u64) -> Result<EventPage, QueueError> {
+        self.raw(def.name())?.events(after, MOST).await
+    }
+
+    /// The bounds of a queue, and how many events it keeps.
+    ///
+    /// # Errors
+    /// `queue.invalid`, `queue.store_failed`.
+    pub async fn limits<T>(&self, def: &'static QueueDef<T>) -> Result<Limits, QueueError> {
+        let raw = self.raw(def.name())?;
+        raw.call("read the bounds of a queue", self.store()?.limits(&raw.id)).await
+    }
+
+    /// Sets the bounds of a queue, for all of its workers, and how many events it keeps.
+    ///
+    /// # Errors
+    /// `queue.invalid`: more events than [`MOST_KEPT`]. `queue.store_failed`.
+    pub async fn set_limits<T>(&self, def: &'static QueueDef<T>, limits: &Limits) -> Result<(), QueueError> {
+        let raw = self.raw(def.name())?;
+        if limits.events > MOST_KEPT {
+            let asked = limits.events;
+            return Err(QueueError::invalid(format!(
+                "a queue keeps {MOST_KEPT} events at most, not {asked}"
+            )));
+        }
+        raw.call("set the bounds of a queue", self.store()?.set_limits(&raw.id, limits)).await
+    }
+
     /// Holds back the jobs of a queue, in all groups; what runs goes on.
     pub async fn pause<T>(&self, def: &'static QueueDef<T>) -> Result<(), QueueError> {
         let raw = self.raw(def.name())?;
@@ -227,6 +280,15 @@ impl RawQueue {
     pub fn add_many(&self, jobs: impl IntoIterator<Item = (Bytes, JobOptions)>) -> AddMany {
         let encoded = jobs.into_iter().map(|(payload, options)| (encode_bytes(payload), options));
         AddMany::new(Ok(self.clone()), encoded.collect())
+    }
+
+    /// What passed behind the event of a number (0: from the first that is kept), so many events at most.
+    ///
+    /// # Errors
+    /// `queue.store_failed`.
+    pub async fn events(&self, after: u64, limit: usize) -> Result<EventPage, QueueError> {
+        let req = ReadEvents { queue: self.id.clone(), after, limit: limit.min(MOST) };
+        self.call("read events", self.queue.store()?.events(&req)).await
     }
 
     /// A worker that hands bytes to `handler`.

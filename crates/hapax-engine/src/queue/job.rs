@@ -4,7 +4,7 @@ use super::raw::{Control, Halt, Outcome, RawJob};
 use crate::IdempotencyError;
 use hapax_core::{
     BoxError, Key, StoreError, StoreErrorKind,
-    queue::{Counts, DeadReason},
+    queue::{Counts, DeadReason, Progress},
 };
 use std::{error::Error, fmt, time::Duration};
 
@@ -75,6 +75,27 @@ impl<T> Job<T> {
     /// Nothing is lost by dropping it.
     pub async fn cancelled(&self) -> Halt {
         self.raw.control.halted().await
+    }
+
+    /// Says how far it is, for `hapax queue show` and whoever looks for the job. The next renewal of its lease takes it along,
+    /// a third of the lease later at most: no call of its own, so say it as often as you like. What was said last counts,
+    /// as long as this run.
+    ///
+    /// ```
+    /// use hapax_core::queue::Progress;
+    /// # use hapax_engine::queue::{Job, JobError};
+    ///
+    /// # async fn page(_: &str) -> Result<(), JobError> { Ok(()) }
+    /// async fn import(job: Job<Vec<String>>) -> Result<(), JobError> {
+    ///     for (n, name) in job.data.iter().enumerate() {
+    ///         job.progress(Progress::of(n as u64, job.data.len() as u64).note(name));
+    ///         page(name).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn progress(&self, progress: Progress) {
+        self.raw.control.progress(progress);
     }
 
     /// Tells whether to go on; cheap to clone.

@@ -9,11 +9,11 @@ use crate::protocol::{Keeper, Reservation};
 use hapax_core::{
     BootTime, Key, async_trait,
     idempotency::{Kind, Receipt},
-    queue::{DeadReason, Group, QueueName, Taken},
+    queue::{DeadReason, Group, Progress, QueueName, Taken},
 };
 use std::{
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -98,8 +98,22 @@ pub enum Halt {
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     token: CancellationToken,
-    why: Arc<OnceLock<Halt>>,
+    told: Arc<Told>,
     deadline: Arc<watch::Sender<BootTime>>,
+}
+
+/// What a worker and a handler tell each other.
+#[derive(Debug, Default)]
+struct Told {
+    why: OnceLock<Halt>,
+    progress: Mutex<Said>,
+}
+
+/// How far the handler is, and whether no beat has carried that yet.
+#[derive(Debug, Default)]
+struct Said {
+    progress: Option<Progress>,
+    is_new: bool,
 }
 
 impl Control {
@@ -114,13 +128,34 @@ impl Control {
 
     /// Why the job should not go on, if so.
     pub fn halt(&self) -> Option<Halt> {
-        self.why.get().copied()
+        self.told.why.get().copied()
     }
 
     /// Until when the job is surely this worker's, on the clock that counts from the start of the machine: before the last
     /// request that was granted, plus the lease. It moves with each renewal.
     pub fn deadline(&self) -> watch::Receiver<BootTime> {
         self.deadline.subscribe()
+    }
+
+    /// Says how far the job is. The next renewal of its lease takes it along, a third of the lease later at most: no call of
+    /// its own, so say it as often as you like. What was said last counts, as long as this run.
+    pub fn progress(&self, progress: Progress) {
+        *self.said() = Said { progress: Some(progress), is_new: true };
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.told.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be carried by a beat.
+    pub(super) fn take_progress(&self) -> Option<Progress> {
+        let mut said = self.said();
+        std::mem::take(&mut said.is_new).then(|| said.progress.clone()).flatten()
+    }
+
+    /// The beat did not arrive.
+    pub(super) fn keep_progress(&self) {
+        self.said().is_new = true;
     }
 
     /// For what takes a token.
@@ -139,7 +174,7 @@ impl Control {
 
     /// Says so; the first reason stays.
     pub(super) fn stop(&self, why: Halt) {
-        self.why.get_or_init(|| why);
+        self.told.why.get_or_init(|| why);
         self.token.cancel();
     }
 }

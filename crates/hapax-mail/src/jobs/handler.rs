@@ -17,6 +17,9 @@ use hapax_engine::{
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// A mail whose transport is set up wrongly is tried again after so long.
+const UNTIL_MENDED: Duration = Duration::from_secs(30);
+
 /// Sends a job's mail through a [`Mailer`]. Where that is idempotent, a mail is sent once under its key, however often its job
 /// runs; one without a key has that of its job.
 ///
@@ -101,6 +104,10 @@ pub fn outcome_of(receipt: &Receipt, halt: Option<Halt>) -> Outcome {
         }
         (_, Sent::Unknown(_)) => Outcome::Unknown { error: told(failure, receipt) },
         _ if failure.category == MailCategory::RateLimit => later(),
+        // The same for every mail, until somebody mends it: none of them is at fault.
+        _ if failure.category == MailCategory::Configuration => {
+            Outcome::Snooze { by: failure.retry_after.unwrap_or(UNTIL_MENDED) }
+        }
         _ if failure.retryable => {
             Outcome::Retry { error: told(failure, receipt), after: failure.retry_after, certain: true }
         }
@@ -148,6 +155,7 @@ mod tests {
         assert_eq!(of(&Receipt::unknown("idempotency.aborted")), "unknown: idempotency.aborted");
         let busy = Failure::new(MailCategory::Service, "smtp.greylisted").with_retry_after(wait);
         assert_eq!(of(&Receipt::not_sent(busy)), "retry Some(7s): smtp.greylisted");
+        assert_eq!(of(&failed(MailCategory::Configuration, "file.unwritable")), "snooze 30");
         assert_eq!(of(&failed(MailCategory::Rejected, "smtp.no")), "refused: smtp.no");
     }
 

@@ -55,6 +55,20 @@ impl Outbox {
         self.folder.path()
     }
 
+    /// Whether mails can be written: makes the folder, and leaves nothing in it.
+    ///
+    /// # Errors
+    /// What a send would answer: `file.not_a_folder`, `file.unwritable`, `file.unsupported`, `file.disk_full`, `file.io`.
+    pub async fn check(&self) -> Result<(), Failure> {
+        let (folder, now) = (Arc::clone(&self.folder), self.clock.now());
+        match tokio::task::spawn_blocking(move || folder.check(now)).await {
+            Ok(checked) => checked,
+            Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+            // The runtime is ending: no mail will be written.
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Where the mail that a receipt is about lies.
     pub fn path_of(&self, receipt: &Receipt) -> Option<PathBuf> {
         receipt.provider_id.as_ref().map(|name| self.folder.path().join(name))

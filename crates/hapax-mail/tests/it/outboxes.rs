@@ -284,3 +284,14 @@ async fn date_of_a_mail_is_that_of_its_reservation() {
     let text = fs::read_to_string(outbox.path_of(&receipt).unwrap()).unwrap();
     assert!(text.contains("Date: Thu, 1 Jan 2026 00:00:00 +0000\r\n"), "{text}");
 }
+
+#[tokio::test]
+async fn a_check_says_what_a_send_would_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("out/box");
+    Outbox::new(&place).check().await.unwrap();
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let failed = Outbox::new(dir.path().join("file/box")).check().await.unwrap_err();
+    assert_eq!((&*failed.code, failed.category), ("file.not_a_folder", MailCategory::Configuration));
+}

@@ -19,6 +19,10 @@ impl PostgresStore {
             row::maybe(req.since.map(hapax_core::Timestamp::as_millis)),
         ]);
         values.extend(held(&req.held));
+        values.extend([
+            row::uids(req.progress.iter().map(|(uid, _)| *uid)),
+            Value::ManyBytes(req.progress.iter().map(|(_, progress)| Some(progress.to_bytes())).collect()),
+        ]);
         self.asked("beat", "queue_beat", values, true, beaten).await
     }
 

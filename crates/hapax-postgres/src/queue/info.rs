@@ -9,8 +9,8 @@ use crate::{store::PostgresStore, value::Value};
 use hapax_core::{
     Namespace, StoreResult,
     queue::{
-        Consumer, DeadReason, Group, JobInfo, JobPage, JobRef, JobState, ListJobs, Priority, QueueId,
-        QueueName, QueueStats, history::History,
+        Consumer, DeadReason, Group, JobInfo, JobPage, JobRef, JobState, ListJobs, Priority, Progress,
+        QueueId, QueueName, QueueStats, history::History,
     },
 };
 use sqlx::{Error, Row as _, postgres::PgRow};
@@ -104,6 +104,7 @@ fn info(row: &PgRow) -> Result<JobInfo, Error> {
         payload: row::bytes(row, "payload")?,
         settings: row::bytes(row, "settings")?,
         result: row::receipt(row)?,
+        progress: Progress::read(&row::bytes(row, "progress")?),
         history: History::read(&row::bytes(row, "history")?),
     })
 }

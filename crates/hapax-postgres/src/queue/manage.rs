@@ -10,7 +10,7 @@ use hapax_core::{
     Span, StoreResult,
     queue::{
         Cancelled, Due, Edit, Group, JobRef, Limits, MAX_REDRIVES, QueueId, Redrive, Redriven, Subscribed,
-        Uid,
+        Uid, events::MOST_KEPT,
     },
 };
 use sqlx::{Error, Row as _, postgres::PgRow};
@@ -170,6 +170,7 @@ impl PostgresStore {
             row::maybe(limits.concurrency.map(i64::from)),
             Value::ManyBig(vec![rate.map(|(count, _)| count), rate.map(|(_, window)| window)]),
             row::maybe(limits.max_len.map(row::integer)),
+            Value::Big(limits.events.min(MOST_KEPT).into()),
         ];
         self.asked(OP, "queue_set_limits", named(queue, more), true, count).await.map(drop)
     }
@@ -185,6 +186,7 @@ impl PostgresStore {
                 concurrency: number("concurrency")?.and_then(|most| u32::try_from(most).ok()),
                 rate: count.zip(window),
                 max_len: number("max_len")?.and_then(|most| u64::try_from(most).ok()),
+                events: natural(row, "events")?,
             })
         };
         self.asked(OP, "queue_limits", named(queue, []), true, read).await

@@ -6,6 +6,7 @@
 mod add;
 mod beat;
 mod books;
+mod events;
 mod info;
 mod manage;
 mod row;
@@ -21,9 +22,9 @@ use hapax_core::{
     Namespace, StoreResult, Timestamp,
     idempotency::{IdempotencyStore, Write},
     queue::{
-        Added, Beat, Beaten, Books, Cancelled, Due, Edit, GiveBack, Group, JobInfo, JobPage, JobRef, Limits,
-        ListJobs, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, Redrive, Redriven, Schedule,
-        ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
+        Added, Beat, Beaten, Books, Cancelled, Due, Edit, EventPage, GiveBack, Group, JobInfo, JobPage,
+        JobRef, Limits, ListJobs, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, ReadEvents,
+        Redrive, Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
     },
 };
 use sqlx::{Error, postgres::PgRow};
@@ -97,6 +98,10 @@ impl QueueStore for PostgresStore {
         self.look_at_books(queue).await
     }
 
+    async fn events(&self, req: &ReadEvents) -> StoreResult<EventPage> {
+        self.passed(req).await
+    }
+
     async fn cancel(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Cancelled> {
         self.cancel_job(queue, job).await
     }
@@ -145,8 +150,13 @@ impl QueueStore for PostgresStore {
         self.kept(req).await
     }
 
-    async fn remove_schedule(&self, namespace: &Namespace, name: &ScheduleName) -> StoreResult<bool> {
-        self.remove(namespace, name).await
+    async fn remove_schedule(
+        &self,
+        namespace: &Namespace,
+        name: &ScheduleName,
+        seen: Option<&Schedule>,
+    ) -> StoreResult<bool> {
+        self.remove(namespace, name, seen).await
     }
 
     async fn advance_schedule(

@@ -30,8 +30,19 @@ impl PostgresStore {
         self.asked(OP, "queue_schedules", values, true, |rows| rows.iter().map(schedule).collect()).await
     }
 
-    pub(super) async fn remove(&self, namespace: &Namespace, name: &ScheduleName) -> StoreResult<bool> {
-        let values = vec![row::text(namespace.as_str()), row::text(name.as_str())];
+    /// `seen`: only while owner and revision are still those.
+    pub(super) async fn remove(
+        &self,
+        namespace: &Namespace,
+        name: &ScheduleName,
+        seen: Option<&Schedule>,
+    ) -> StoreResult<bool> {
+        let values = vec![
+            row::text(namespace.as_str()),
+            row::text(name.as_str()),
+            row::maybe_text(seen.and_then(|seen| seen.owner.as_deref())),
+            row::maybe(seen.map(|seen| row::integer(seen.revision))),
+        ];
         Ok(self.asked(OP, "queue_remove_schedule", values, false, count).await? > 0)
     }
 

@@ -93,6 +93,7 @@ async fn jobs_in_an_answer_that_comes_too_late_come_back_without_a_loss() {
         held: Vec::new(),
         lease: queue::step("w", 0).lease,
         since,
+        progress: Vec::new(),
     };
     let first = store.beat(&beat(None)).await.unwrap();
     let second = store.beat(&beat(Some(first.now.after(Duration::from_millis(1))))).await.unwrap();

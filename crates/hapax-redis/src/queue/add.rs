@@ -276,7 +276,9 @@ fn args(parcels: &[Parcel]) -> Args {
     for parcel in parcels {
         args.push(&parcel.body);
     }
-    for parcel in parcels {
+    // Mostly it is that of all.
+    let alike = parcels.iter().all(|parcel| parcels.first().is_some_and(|first| first.rest == parcel.rest));
+    for parcel in parcels.iter().take(if alike { 1 } else { parcels.len() }) {
         args.push(&parcel.rest);
     }
     args.more_keys = runs.into_iter().map(|(key, ..)| key.to_owned()).collect();

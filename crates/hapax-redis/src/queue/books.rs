@@ -40,6 +40,10 @@ const PROBES: &[Probe] = &[
     ("ZSCORE", &["KEY", "x"]),
     ("ZCARD", &["KEY"]),
     ("ZCOUNT", &["KEY", "0", "0"]),
+    // Not `RPUSH`, which has no such form.
+    ("LLEN", &["KEY"]),
+    ("LRANGE", &["KEY", "0", "0"]),
+    ("LTRIM", &["KEY", "0", "-1"]),
     ("BITFIELD", &["KEY", "GET", "u1", "0"]),
     ("EXISTS", &["KEY"]),
     ("UNLINK", &["KEY"]),

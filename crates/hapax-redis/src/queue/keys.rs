@@ -152,7 +152,7 @@ impl Groups {
 
 fn prepare(tag: &str, numbers: impl Iterator<Item = u32>) -> Prepared {
     let mut keys: Vec<String> =
-        ["m", "i", "t", "e", "f"].iter().map(|what| format!("{tag}:{what}")).collect();
+        ["m", "i", "t", "e", "f", "v"].iter().map(|what| format!("{tag}:{what}")).collect();
     let mut listed = String::new();
     for number in numbers {
         for what in ["q0", "q1", "q2", "q3", "b", "c", "x", "r", "h", "w"] {

@@ -13,6 +13,7 @@ use hapax_core::{
     Span,
     queue::{
         Cancelled, Due, Edit, Group, JobRef, Limits, MAX_REDRIVES, MOST, QueueId, Redrive, Redriven, Uid,
+        events::MOST_KEPT,
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -196,6 +197,9 @@ impl Queues {
                 .arg(number(limits.concurrency.map(u64::from)))
                 .arg(number(rate.map(|(count, _)| count)))
                 .arg(number(rate.map(|(_, window)| window)))
+                .arg(number(
+                    Some(limits.events).filter(|most| *most > 0).map(|most| most.min(MOST_KEPT).into()),
+                ))
         };
         self.call(&place, Op::again(&script::LIMITS), |groups| Some((groups.all()?, args()))).await?;
         self.refresh(&place).await
@@ -204,16 +208,17 @@ impl Queues {
     pub(super) async fn bounds(&self, queue: &QueueId) -> Result<Limits, Failure> {
         let key = self.place(queue).keys(&[]).keys.first().cloned().unwrap_or_default();
         let mut get = redis::cmd("HMGET");
-        get.arg(&key).arg(&["max", "most", "rate", "window"]);
+        get.arg(&key).arg(&["max", "most", "rate", "window", "ev"]);
         let reply = self.lines().call_one(&crate::ask::Ask::Plain(key, get), true).await?;
-        let read: [Option<u64>; 4] = redis::from_redis_value::<Vec<Option<u64>>>(reply)
+        let read: [Option<u64>; 5] = redis::from_redis_value::<Vec<Option<u64>>>(reply)
             .ok()
             .and_then(|numbers| numbers.try_into().ok())
             .ok_or_else(|| self.nonsense())?;
-        let [max_len, concurrency, count, window] = read;
+        let [max_len, concurrency, count, window, events] = read;
         let small = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok());
         let window = window.and_then(|ms| Span::new(Duration::from_millis(ms)).ok());
-        Ok(Limits { concurrency: small(concurrency), rate: small(count).zip(window), max_len })
+        let (concurrency, rate) = (small(concurrency), small(count).zip(window));
+        Ok(Limits { concurrency, rate, max_len, events: small(events).unwrap_or_default() })
     }
 
     pub(super) async fn pruned(&self, limit: usize) -> Result<usize, Failure> {

@@ -8,6 +8,7 @@
 mod add;
 mod books;
 mod call;
+mod events;
 mod form;
 mod index;
 mod keys;
@@ -24,9 +25,9 @@ use hapax_core::{
     Namespace, StoreResult, Timestamp,
     idempotency::{IdempotencyStore, Write},
     queue::{
-        Added, Beat, Beaten, Books, Cancelled, Due, Edit, GiveBack, Group, JobInfo, JobPage, JobRef, Limits,
-        ListJobs, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, Redrive, Redriven, Schedule,
-        ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
+        Added, Beat, Beaten, Books, Cancelled, Due, Edit, EventPage, GiveBack, Group, JobInfo, JobPage,
+        JobRef, Limits, ListJobs, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, ReadEvents,
+        Redrive, Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
     },
 };
 use keys::Place;
@@ -140,6 +141,10 @@ impl QueueStore for RedisQueues {
         says("look at queues", self.0.looked(queue).await)
     }
 
+    async fn events(&self, req: &ReadEvents) -> StoreResult<EventPage> {
+        says("read events", self.0.passed(req).await)
+    }
+
     async fn cancel(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Cancelled> {
         says("cancel a job", self.0.cancelled(queue, job).await)
     }
@@ -189,8 +194,13 @@ impl QueueStore for RedisQueues {
         says("read schedules", self.0.all_schedules(req).await)
     }
 
-    async fn remove_schedule(&self, namespace: &Namespace, name: &ScheduleName) -> StoreResult<bool> {
-        says("remove a schedule", self.0.unscheduled(namespace, name).await)
+    async fn remove_schedule(
+        &self,
+        namespace: &Namespace,
+        name: &ScheduleName,
+        seen: Option<&Schedule>,
+    ) -> StoreResult<bool> {
+        says("remove a schedule", self.0.unscheduled(namespace, name, seen).await)
     }
 
     async fn advance_schedule(

@@ -104,7 +104,13 @@ impl Queues {
         &self,
         namespace: &Namespace,
         name: &ScheduleName,
+        seen: Option<&Schedule>,
     ) -> Result<bool, Failure> {
+        if let Some(seen) = seen {
+            let mut args = Cmd::new();
+            args.arg(name.as_str()).arg(owner(seen.owner.as_deref())).arg(&seen.revision.to_be_bytes()[..]);
+            return self.on_schedules(namespace, &script::REMOVE_SCHEDULE, args, true).await;
+        }
         let key = self.schedules_key(namespace);
         let mut delete = redis::cmd("HDEL");
         delete.arg(&key).arg(name.as_str());

@@ -47,6 +47,7 @@ script!(CLEAR, "#!lua flags=allow-oom\n", ["facts", "story", "over"], part!("cle
 script!(FIND, "#!lua flags=no-writes\n", ["places", "meant", "runs"], part!("find"));
 script!(LIST, "#!lua flags=no-writes\n", [], part!("list"));
 script!(BOOKS, "#!lua flags=no-writes\n", [], part!("books"));
+script!(EVENTS, "#!lua flags=no-writes\n", [], part!("events"));
 script!(STATS, "#!lua flags=no-writes\n", [], part!("stats"));
 script!(
     CANCEL,
@@ -62,5 +63,6 @@ script!(EDIT, "#!lua\n", ["facts", "story", "over", "places"], part!("edit"));
 script!(DROP_DEAD, "#!lua flags=allow-oom\n", ["facts", "story", "over", "places"], part!("drop_dead"));
 script!(PRUNE, "#!lua flags=allow-oom\n", [], part!("prune"));
 pub(super) static PUT_SCHEDULE: Script = Script::new("#!lua\n", part!("put_schedule"));
+pub(super) static REMOVE_SCHEDULE: Script = Script::new("#!lua flags=allow-oom\n", part!("remove_schedule"));
 pub(super) static ADVANCE_SCHEDULE: Script =
     Script::new("#!lua flags=allow-oom\n", part!("advance_schedule"));

@@ -11,7 +11,8 @@ use crate::error::Failure;
 use hapax_core::{
     Namespace, Timestamp,
     queue::{
-        JobInfo, JobPage, JobRef, JobState, ListJobs, QueueId, QueueName, QueueStats, Uid, history::History,
+        JobInfo, JobPage, JobRef, JobState, ListJobs, Progress, QueueId, QueueName, QueueStats, Uid,
+        history::History,
     },
 };
 use redis::Value;
@@ -245,8 +246,9 @@ fn read_found(place: &Place, uid: Uid, found: Value) -> Option<JobInfo> {
     let consumer = form::consumer(&consumer);
     let taken_at = Some(call::number(&parts.next()?)?).filter(|at| *at >= 0).map(Timestamp::from_millis);
     let history = History::read(&call::bytes(parts.next()?)?);
+    let progress = Progress::read(&call::bytes(parts.next()?)?);
     let info = form::info(uid, state, at, body, facts)?;
-    Some(JobInfo { group: place.groups().name(number), consumer, taken_at, history, ..info })
+    Some(JobInfo { group: place.groups().name(number), consumer, taken_at, progress, history, ..info })
 }
 
 type Read = (i64, Vec<u8>, Option<JobInfo>);

@@ -12,8 +12,8 @@ use hapax_core::{
     StoreErrorKind, Timestamp,
     idempotency::{Complete, Completed, Kind, Write},
     queue::{
-        Beat, Beaten, End, Finish, Finished, GiveBack, Group, MOST, Step, Stepped, Subscribed, Taken, Uid,
-        machine,
+        Beat, Beaten, End, Finish, Finished, GiveBack, Group, MOST, Progress, Step, Stepped, Subscribed,
+        Taken, Uid, machine,
     },
 };
 use redis::Value;
@@ -186,7 +186,9 @@ impl Queues {
         if req.held.len() > MOST {
             // What is not in the part that is sent is known all the same: nothing of it may be given back.
             for part in req.held.chunks(MOST) {
-                let part = Beat { held: part.to_vec(), since: None, ..req.clone() };
+                let of_part = |(uid, _): &&(Uid, Progress)| part.iter().any(|(held, _)| held == uid);
+                let progress = req.progress.iter().filter(of_part).cloned().collect();
+                let part = Beat { held: part.to_vec(), since: None, progress, ..req.clone() };
                 let beaten = Box::pin(self.beaten(&part)).await?;
                 all.lost.extend(beaten.lost);
                 all.cancelled.extend(beaten.cancelled);
@@ -201,6 +203,12 @@ impl Queues {
                 Args::new().arg(&consumer).arg(req.lease.as_millis()).arg(since).arg(req.held.len());
             for (uid, delivery) in &req.held {
                 args.push(form::name(uid, *delivery, &consumer));
+            }
+            for (uid, progress) in &req.progress {
+                if let Some(at) = req.held.iter().position(|(held, _)| held == uid) {
+                    args.push(at + 1);
+                    args.push(progress.to_bytes());
+                }
             }
             args
         };

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// So many connections are kept while nobody waits on them.
 const KEPT: usize = 16;
 /// Where the key of the marks stands among those of a group that comes first.
-const MARKS: usize = 14;
+const MARKS: usize = 15;
 
 /// Questions that the server answers when a mark is left. A worker that is called away leaves its question where it is:
 /// the next wait takes it up, and a connection is not made for each job.

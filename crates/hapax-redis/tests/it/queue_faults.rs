@@ -38,6 +38,7 @@ fn beat(held: &[hapax_core::queue::Taken], since: Option<hapax_core::Timestamp>)
         held: held.iter().map(|job| (job.uid, job.delivery)).collect(),
         lease: span(Duration::from_mins(1)),
         since,
+        progress: Vec::new(),
     }
 }
 

@@ -7,8 +7,8 @@ use hapax_core::{
     idempotency::{Receipt, Write},
     queue::{
         Added, Beat, Consumer, DeadReason, Due, End, Finish, GiveBack, Group, JobRef, JobState, Limits,
-        ListJobs, NewJob, OnConflict, Priority, QueueId, QueueName, QueueStore, Redrive, Schedule,
-        ScheduleName, Schedules, Step, Stepped, Taken, Uid, Wait,
+        ListJobs, NewJob, OnConflict, Priority, Progress, QueueId, QueueName, QueueStore, ReadEvents,
+        Redrive, Schedule, ScheduleName, Schedules, Step, Stepped, Taken, Uid, Wait,
     },
 };
 use hapax_redis::RedisQueues;
@@ -315,6 +315,7 @@ async fn a_full_server_refuses_new_jobs_and_takes_what_ends_old_ones() {
             held: taken.iter().map(|job| (job.uid, job.delivery)).collect(),
             lease: span(Duration::from_mins(2)),
             since: None,
+            progress: Vec::new(),
         };
         assert!(store.beat(&beat).await.unwrap().lost.is_empty());
         let stepped = store.step(&Step { finishes, ..step(1) }).await.unwrap();
@@ -444,7 +445,8 @@ async fn a_cluster_has_all_keys_of_a_queue_in_one_slot() {
 /// As the documentation of the crate lists them.
 const COMMANDS: &str = "+get +set +del +time +pttl +evalsha +eval +scan +zadd +zscan +zremrangebyscore +pexpire +hget \
                         +hset +hdel +hlen +hmget +hexists +hincrby +hgetall +zrem +zrange +zrangebyscore +zrangebylex \
-                        +zremrangebyrank +zmscore +zscore +zcard +zcount +bitfield +exists +unlink +rename +bzpopmin +hscan";
+                        +zremrangebyrank +zmscore +zscore +zcard +zcount +bitfield +exists +unlink +rename +bzpopmin +hscan \
+                        +rpush +ltrim +lrange +llen";
 
 async fn the_listed_commands_are_enough_for_queues() {
     let server = Redis::start();
@@ -457,6 +459,7 @@ async fn the_listed_commands_are_enough_for_queues() {
         concurrency: Some(900),
         rate: Some((900, span(Duration::from_secs(1)))),
         max_len: Some(900),
+        events: 100,
     };
     store.set_limits(&q, &limits).await.unwrap();
     assert_eq!(store.limits(&q).await.unwrap(), limits);
@@ -479,8 +482,11 @@ async fn the_listed_commands_are_enough_for_queues() {
         held: held[..3].to_vec(),
         lease: span(Duration::from_mins(1)),
         since: Some(hapax_core::Timestamp::from_millis(1)),
+        progress: vec![(held[0].0, Progress::percent(50))],
     };
     store.beat(&beat).await.unwrap();
+    let read = ReadEvents { queue: q.clone(), after: 0, limit: 100 };
+    assert!(!store.events(&read).await.unwrap().events.is_empty());
     store.cancel(&q, &JobRef::Uid(taken[4].uid)).await.unwrap();
     store.cancel(&q, &JobRef::Uid(uid(15))).await.unwrap();
     store.reschedule(&q, &JobRef::Uid(uid(16)), Due::After(span(Duration::from_mins(1)))).await.unwrap();
@@ -517,7 +523,7 @@ async fn the_listed_commands_are_enough_for_queues() {
         store.schedules(&Schedules { namespace: namespace.clone(), by: None }).await.unwrap().len(),
         1
     );
-    assert!(store.remove_schedule(&namespace, &schedule.name).await.unwrap());
+    assert!(store.remove_schedule(&namespace, &schedule.name, None).await.unwrap());
 }
 
 async fn what_is_sent_twice_is_done_once() {
@@ -558,6 +564,7 @@ async fn jobs_in_an_answer_that_was_lost_come_back_without_a_loss() {
         held: known.iter().map(|job| (job.uid, job.delivery)).collect(),
         lease: span(Duration::from_mins(1)),
         since,
+        progress: Vec::new(),
     };
     let first = store.beat(&beat(None)).await.unwrap();
     let second = store.beat(&beat(Some(first.now.after(Duration::from_millis(1))))).await.unwrap();

@@ -3,13 +3,14 @@
 use super::{
     book::{Book, integer},
     copy::JobCopy,
+    events,
     record::{self, Record},
     row, state,
 };
 use crate::step::{Moment, Step};
 use hapax_core::{
     Fingerprint, Name, Timestamp,
-    queue::{Added, NewJob, OnConflict, QueueId, history::What},
+    queue::{Added, Happening, NewJob, OnConflict, QueueId, history::What},
 };
 use rusqlite::{OptionalExtension, params};
 use std::time::Duration;
@@ -114,6 +115,7 @@ fn insert(tx: &Moment<'_>, book: &mut Book, new: &NewJob) -> rusqlite::Result<bo
         sub.waiting += 1;
         sub.added += 1;
     }
+    events::pass(tx, &mut book.queue, None, Happening::Added, job, 0)?;
     Ok(true)
 }
 

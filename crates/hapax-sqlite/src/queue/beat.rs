@@ -52,7 +52,8 @@ impl Step for Beat {
                     if copy.facts.cancelled {
                         answer.cancelled.push(*uid);
                     }
-                    desk.extend(&copy, until)?;
+                    let said = self.progress.iter().find(|(of, _)| of == uid).map(|(_, said)| said);
+                    desk.extend(&copy, until, said)?;
                 }
                 None => answer.lost.push(*uid),
             }

@@ -1,5 +1,6 @@
 //! The rows of a queue and of its groups: read when a step begins, written back when they changed.
 
+use super::events;
 pub(super) use crate::number::{integer, natural};
 use crate::step::Moment;
 use hapax_core::{
@@ -9,11 +10,11 @@ use hapax_core::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 
-const QUEUE: &str = "SELECT id, concurrency, rate, rate_window, max_len, seq, fence FROM hapax_queue \
+const QUEUE: &str = "SELECT id, concurrency, rate, rate_window, max_len, seq, fence, events, event FROM hapax_queue \
                      WHERE namespace = ?1 AND name = ?2";
 const NEW_QUEUE: &str = "INSERT INTO hapax_queue (namespace, name) VALUES (?1, ?2)";
 const SAVE_QUEUE: &str = "UPDATE hapax_queue SET concurrency = ?2, rate = ?3, rate_window = ?4, max_len = ?5, \
-                          seq = ?6, fence = ?7 WHERE id = ?1";
+                          seq = ?6, fence = ?7, events = ?8, event = ?9 WHERE id = ?1";
 const GROUPS: &str = "SELECT id, name, paused, waiting, running, dead, added, done, cancelled, lost, bucket_used, \
                       bucket_at, seen FROM hapax_queue_group WHERE queue = ?1";
 const NEW_GROUP: &str = "INSERT INTO hapax_queue_group (queue, name) VALUES (?1, ?2)";
@@ -41,6 +42,8 @@ pub(super) struct Queue {
     pub(super) limits: Limits,
     seq: i64,
     pub(super) fence: u64,
+    /// The number of the last event.
+    pub(super) event: u64,
 }
 
 impl Queue {
@@ -109,7 +112,7 @@ impl Book {
     pub(super) fn save(&self, tx: &Moment<'_>) -> rusqlite::Result<()> {
         let (queue, subs) = &self.before;
         if *queue != self.queue {
-            let Queue { id, limits, seq, fence } = &self.queue;
+            let Queue { id, limits, seq, fence, event } = &self.queue;
             let rate = limits.rate.map(|(count, window)| (count, integer(window.as_millis())));
             tx.conn.prepare_cached(SAVE_QUEUE)?.execute(params![
                 id,
@@ -118,8 +121,13 @@ impl Book {
                 rate.map(|(_, window)| window),
                 limits.max_len.map(integer),
                 seq,
-                integer(*fence)
+                integer(*fence),
+                limits.events,
+                integer(*event)
             ])?;
+            if (*event, limits.events) != (queue.event, queue.limits.events) {
+                events::trim(tx, &self.queue)?;
+            }
         }
         for (sub, before) in self.subs.iter().zip(subs) {
             if sub != before {
@@ -203,9 +211,11 @@ fn queue(row: &Row<'_>) -> rusqlite::Result<Queue> {
             concurrency: row.get(1)?,
             rate: row.get::<_, Option<u32>>(2)?.zip(window),
             max_len: row.get::<_, Option<i64>>(4)?.map(natural),
+            events: row.get(7)?,
         },
         seq: row.get(5)?,
         fence: natural(row.get(6)?),
+        event: natural(row.get(8)?),
     })
 }
 

@@ -9,7 +9,7 @@ use hapax_core::{
     Span, Timestamp,
     idempotency::{Receipt, Write},
     queue::{
-        Consumer, Counts, Uid,
+        Consumer, Counts, Happening, Progress, Uid,
         history::{self, Event, What},
         machine::{Facts, Fate},
     },
@@ -51,7 +51,8 @@ const MOVE: &str = "UPDATE hapax_job_copy SET state = ?3, due = ?4, seq = ?5, at
                     boot_id = NULL, lease = NULL, fence = NULL, reason = ?13, died_at = ?14, \
                     error = CASE WHEN ?15 THEN ?16 ELSE error END, history = ?17 WHERE grp = ?1 AND job = ?2";
 const CANCEL: &str = "UPDATE hapax_job_copy SET cancelled = 1, history = ?3 WHERE grp = ?1 AND job = ?2";
-const EXTEND: &str = "UPDATE hapax_job_copy SET lease = ?3, boot_id = ?4 WHERE grp = ?1 AND job = ?2";
+const EXTEND: &str = "UPDATE hapax_job_copy SET lease = ?3, boot_id = ?4, progress = ifnull(?5, progress) \
+                      WHERE grp = ?1 AND job = ?2";
 
 /// Its row in a group, with that of the job.
 #[derive(Clone, PartialEq, Debug)]
@@ -170,6 +171,7 @@ impl Desk<'_> {
     ) -> rusqlite::Result<()> {
         let now = self.tx.now.wall;
         self.sub.running -= 1;
+        self.pass(Happening::settled(what, &fate), copy.record.id, copy.facts.counts.attempts)?;
         if !matches!(fate, Fate::Done | Fate::Cancelled) {
             let (attempts, holder) = (copy.facts.counts.attempts, copy.holder());
             if let Some(event) = Event::settled(now, what, attempts, holder.as_ref(), &fate, error) {
@@ -257,12 +259,17 @@ impl Desk<'_> {
         self.settle(copy, (What::GivenBack, fate), None, None).map(|()| Write::Applied)
     }
 
-    /// Its lease ends no earlier than `until` on the clock of leases.
-    pub(super) fn extend(&self, copy: &JobCopy, until: u64) -> rusqlite::Result<()> {
+    /// Its lease ends no earlier than `until` on the clock of leases; `said`: how far it is.
+    pub(super) fn extend(&self, copy: &JobCopy, until: u64, said: Option<&Progress>) -> rusqlite::Result<()> {
         let until = copy.lease_at(self.tx.boot_id).max(until);
         let mut statement = self.tx.conn.prepare_cached(EXTEND)?;
-        let extended =
-            statement.execute(params![self.sub.id, copy.record.id, integer(until), self.tx.boot_id]);
+        let extended = statement.execute(params![
+            self.sub.id,
+            copy.record.id,
+            integer(until),
+            self.tx.boot_id,
+            said.map(Progress::to_bytes)
+        ]);
         extended.map(drop)
     }
 
@@ -274,6 +281,7 @@ impl Desk<'_> {
             _ => &mut self.sub.dead,
         } -= 1;
         self.sub.cancelled += 1;
+        self.pass(Happening::Cancelled, copy.record.id, copy.facts.counts.attempts)?;
         self.delete(&copy)?;
         copy.record.remove(copy.state == DEAD, self.tx.now.wall);
         copy.record.save(self.tx)
@@ -302,6 +310,7 @@ impl Desk<'_> {
         self.sub.dead -= 1;
         self.sub.waiting += 1;
         hapax_core::queue::machine::redrive(&mut copy.facts);
+        self.pass(Happening::Redriven, copy.record.id, 0)?;
         copy.record.revive();
         copy.record.save(self.tx)?;
         let now = self.tx.now.wall;

@@ -9,7 +9,9 @@ use crate::step::Moment;
 use bytes::Bytes;
 use hapax_core::{
     BootTime, Timestamp,
-    queue::{Consumer, Counts, DeadReason, Group, JobInfo, JobRef, JobState, Priority, history::History},
+    queue::{
+        Consumer, Counts, DeadReason, Group, JobInfo, JobRef, JobState, Priority, Progress, history::History,
+    },
 };
 use rusqlite::{Row, types::FromSqlError};
 
@@ -26,11 +28,12 @@ pub(super) const JOB: usize = 19;
 pub(super) const SEQ: usize = 20;
 const FENCE: usize = 21;
 const HISTORY: usize = 22;
+const PROGRESS: usize = 23;
 
 const OF_GROUP: &str = concat!(
     "SELECT ",
     columns!(),
-    ", c.history FROM hapax_job j CROSS JOIN hapax_job_copy c ON c.grp = ?1 AND c.job = j.id WHERE j.id = ?2"
+    ", c.history, c.progress FROM hapax_job j CROSS JOIN hapax_job_copy c ON c.grp = ?1 AND c.job = j.id WHERE j.id = ?2"
 );
 const OVER: &str =
     "SELECT uid, job_id, priority, added_at, settings, codec, result FROM hapax_job WHERE id = ?1";
@@ -63,7 +66,11 @@ pub(super) fn find(at: &Moment<'_>, book: &Book, job: &JobRef) -> rusqlite::Resu
         let mut rows = statement.query([sub.id, record.id])?;
         if let Some(row) = rows.next()? {
             let history = row.get_ref(HISTORY)?.as_blob_or_null()?.map(History::read).unwrap_or_default();
-            found.push(JobInfo { history, ..read(at, row, sub.group.as_ref())? });
+            let info = read(at, row, sub.group.as_ref())?;
+            // What was said of an earlier hand-out stays in the row until the next.
+            let progress = row.get_ref(PROGRESS)?.as_blob_or_null()?.and_then(Progress::read);
+            let progress = progress.filter(|_| info.state == JobState::Running);
+            found.push(JobInfo { history, progress, ..info });
         }
     }
     if found.is_empty() {
@@ -85,6 +92,7 @@ fn over(at: &Moment<'_>, record: &Record) -> rusqlite::Result<JobInfo> {
             at: record.ended_at.unwrap_or_default(),
             consumer: None,
             taken_at: None,
+            progress: None,
             reason: None,
             error: None,
             payload: Bytes::new(),
@@ -121,6 +129,7 @@ pub(super) fn read(at: &Moment<'_>, row: &Row<'_>, group: Option<&Group>) -> rus
         consumer: row.get_ref(11)?.as_str_or_null()?.map(|name| row::of(Consumer::new(name))).transpose()?,
         // The fence of a step is its time, or barely above.
         taken_at: row.get::<_, Option<i64>>(FENCE)?.map(|fence| Timestamp::from_millis(fence / 1000)),
+        progress: None,
         reason: row.get_ref(14)?.as_str_or_null()?.and_then(DeadReason::parse),
         error: row.get(16)?,
         payload: row::bytes(row, 17)?,

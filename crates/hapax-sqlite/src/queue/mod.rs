@@ -9,6 +9,7 @@ mod beat;
 mod book;
 mod books;
 mod copy;
+mod events;
 mod info;
 mod list;
 mod manage;
@@ -31,9 +32,9 @@ use hapax_core::{
     Namespace, StoreResult, Timestamp,
     idempotency::{IdempotencyStore, Write},
     queue::{
-        Added, Beat, Beaten, Books, Cancelled, Due, Edit, GiveBack, Group, JobInfo, JobPage, JobRef, Limits,
-        ListJobs, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, Redrive, Redriven, Schedule,
-        ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
+        Added, Beat, Beaten, Books, Cancelled, Due, Edit, EventPage, GiveBack, Group, JobInfo, JobPage,
+        JobRef, Limits, ListJobs, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore, ReadEvents,
+        Redrive, Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
     },
 };
 use manage::Manage;
@@ -128,6 +129,11 @@ impl QueueStore for SqliteStore {
         self.readers.elsewhere(READ, read).await
     }
 
+    async fn events(&self, req: &ReadEvents) -> StoreResult<EventPage> {
+        let read = req.clone();
+        self.look_at(req.queue.clone(), move |at, book| events::page(at, book, &read)).await
+    }
+
     async fn cancel(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Cancelled> {
         let (queue, job) = (queue.clone(), job.clone());
         self.manage(move |tx| manage::cancel(tx, &queue, &job)).await
@@ -214,9 +220,14 @@ impl QueueStore for SqliteStore {
         self.readers.elsewhere(READ, move |at| schedule::list(at, &req)).await
     }
 
-    async fn remove_schedule(&self, namespace: &Namespace, name: &ScheduleName) -> StoreResult<bool> {
-        let (namespace, name) = (namespace.clone(), name.clone());
-        self.manage(move |tx| schedule::remove(tx, &namespace, &name)).await
+    async fn remove_schedule(
+        &self,
+        namespace: &Namespace,
+        name: &ScheduleName,
+        seen: Option<&Schedule>,
+    ) -> StoreResult<bool> {
+        let (namespace, name, seen) = (namespace.clone(), name.clone(), seen.cloned());
+        self.manage(move |tx| schedule::remove(tx, &namespace, &name, seen.as_ref())).await
     }
 
     async fn advance_schedule(
@@ -251,6 +262,7 @@ mod tests {
             beat::STATEMENTS,
             book::STATEMENTS,
             copy::STATEMENTS,
+            events::STATEMENTS,
             info::STATEMENTS,
             list::STATEMENTS,
             manage::STATEMENTS,

@@ -18,7 +18,8 @@ const PUT: &str = "INSERT INTO hapax_schedule (namespace, name, queue, owner, re
                    queue = excluded.queue, revision = excluded.revision, what = excluded.what, next = excluded.next";
 const LIST: &str = "SELECT name, queue, owner, revision, what, next FROM hapax_schedule \
                     WHERE namespace = ?1 AND next <= ?2 ORDER BY name";
-const REMOVE: &str = "DELETE FROM hapax_schedule WHERE namespace = ?1 AND name = ?2";
+const REMOVE: &str = "DELETE FROM hapax_schedule WHERE namespace = ?1 AND name = ?2 \
+                      AND (NOT ?3 OR (owner IS ?4 AND revision = ?5))";
 const ADVANCE: &str = "UPDATE hapax_schedule SET next = ?4 WHERE namespace = ?1 AND name = ?2 AND next = ?3";
 
 pub(super) fn put(tx: &Moment<'_>, namespace: &Namespace, new: &Schedule) -> rusqlite::Result<Put> {
@@ -51,8 +52,17 @@ pub(super) fn list(at: &Moment<'_>, req: &Schedules) -> rusqlite::Result<Vec<Sch
     found.collect()
 }
 
-pub(super) fn remove(tx: &Moment<'_>, namespace: &Namespace, name: &ScheduleName) -> rusqlite::Result<bool> {
-    Ok(tx.conn.prepare_cached(REMOVE)?.execute([namespace.as_str(), name.as_str()])? > 0)
+/// `seen`: only while owner and revision are still those.
+pub(super) fn remove(
+    tx: &Moment<'_>,
+    namespace: &Namespace,
+    name: &ScheduleName,
+    seen: Option<&Schedule>,
+) -> rusqlite::Result<bool> {
+    let (owner, revision) =
+        seen.map(|seen| (seen.owner.as_deref(), integer(seen.revision))).unwrap_or_default();
+    let mut statement = tx.conn.prepare_cached(REMOVE)?;
+    Ok(statement.execute(params![namespace.as_str(), name.as_str(), seen.is_some(), owner, revision])? > 0)
 }
 
 pub(super) fn advance(

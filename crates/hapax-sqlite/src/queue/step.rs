@@ -10,7 +10,7 @@ use hapax_core::{
     Name, Timestamp,
     idempotency::Write,
     queue::{
-        Counts, End, Finish, Finished, MOST, Priority, Step, Stepped, Taken,
+        Counts, End, Finish, Finished, Happening, MOST, Priority, Step, Stepped, Taken,
         history::What,
         machine::{self, Fate},
     },
@@ -28,7 +28,7 @@ const READY: &str = "SELECT c.job, c.delivery, c.attempts, c.losses, c.snoozes, 
                      FROM hapax_job_copy c CROSS JOIN hapax_job j ON j.id = c.job \
                      WHERE c.grp = ?1 AND c.state = 0 AND c.priority = ?2 AND c.due <= ?3 ORDER BY c.due, c.seq";
 const TAKE: &str = "UPDATE hapax_job_copy SET state = 1, delivery = ?3, consumer = ?4, boot_id = ?5, lease = ?6, \
-                    fence = ?7 WHERE grp = ?1 AND job = ?2";
+                    fence = ?7, progress = NULL WHERE grp = ?1 AND job = ?2";
 
 impl Task for Step {
     type Answer = Stepped;
@@ -157,7 +157,7 @@ fn hand_out(desk: &mut Desk<'_>, step: &Step) -> rusqlite::Result<(Vec<Taken>, O
     Ok((jobs, later))
 }
 
-fn take(desk: &Desk<'_>, step: &Step, want: usize, fence: u64) -> rusqlite::Result<Vec<Taken>> {
+fn take(desk: &mut Desk<'_>, step: &Step, want: usize, fence: u64) -> rusqlite::Result<Vec<Taken>> {
     let (conn, now) = (desk.tx.conn, desk.tx.now);
     let mut found = Vec::new();
     for priority in Priority::ALL {
@@ -184,6 +184,10 @@ fn take(desk: &Desk<'_>, step: &Step, want: usize, fence: u64) -> rusqlite::Resu
             lease,
             integer(fence)
         ])?;
+    }
+    drop(statement);
+    for (job, taken) in &found {
+        desk.pass(Happening::Started, *job, taken.counts.attempts)?;
     }
     Ok(found.into_iter().map(|(_, taken)| taken).collect())
 }

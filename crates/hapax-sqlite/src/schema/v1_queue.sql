@@ -9,6 +9,9 @@ CREATE TABLE hapax_queue (
     rate          INTEGER,
     rate_window   INTEGER,
     max_len       INTEGER,
+    -- So many events are kept; the number of the last one.
+    events        INTEGER NOT NULL DEFAULT 0,
+    event         INTEGER NOT NULL DEFAULT 0,
     -- The last place among jobs that are due at the same instant, and the last fence.
     seq           INTEGER NOT NULL DEFAULT 0,
     fence         INTEGER NOT NULL DEFAULT 0,
@@ -92,6 +95,8 @@ CREATE TABLE hapax_job_copy (
     boot_id       TEXT,
     lease         INTEGER,
     fence         INTEGER,
+    -- How far it is, since it was taken.
+    progress      BLOB,
     -- Of a dead one.
     reason        TEXT,
     died_at       INTEGER,
@@ -106,6 +111,19 @@ CREATE TABLE hapax_job_copy (
 CREATE INDEX hapax_job_waiting ON hapax_job_copy (grp, priority, due, seq) WHERE state = 0;
 CREATE INDEX hapax_job_running ON hapax_job_copy (grp, consumer, lease) WHERE state = 1;
 CREATE INDEX hapax_job_died ON hapax_job_copy (grp, died_at, seq) WHERE state = 2;
+
+-- What passed in a queue that keeps events.
+CREATE TABLE hapax_queue_event (
+    queue         INTEGER NOT NULL,
+    number        INTEGER NOT NULL,
+    at            INTEGER NOT NULL,
+    what          INTEGER NOT NULL,
+    uid           BLOB NOT NULL,
+    -- NULL: all groups.
+    grp           INTEGER,
+    attempts      INTEGER NOT NULL,
+    PRIMARY KEY (queue, number)
+) WITHOUT ROWID;
 
 CREATE TABLE hapax_schedule (
     namespace     TEXT NOT NULL,

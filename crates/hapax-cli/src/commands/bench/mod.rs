@@ -81,6 +81,9 @@ pub(crate) struct Bench {
     /// Jobs have no ids, but for add
     #[arg(long, requires = "queue")]
     no_ids: bool,
+    /// How many jobs a worker takes ahead of its handlers
+    #[arg(long, value_name = "N", default_value = "0", requires = "queue")]
+    prefetch: usize,
     /// How many threads they run on
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
@@ -171,7 +174,13 @@ impl Bench {
         about: &row::About,
         scheme: &str,
     ) -> Result<(), Failure> {
-        let plan = queue::Plan { time: self.time, jobs: self.jobs, rate: self.rate, ids: !self.no_ids };
+        let plan = queue::Plan {
+            time: self.time,
+            jobs: self.jobs,
+            rate: self.rate,
+            ids: !self.no_ids,
+            prefetch: self.prefetch,
+        };
         for &case in cases {
             for conc in self.conc(case.usual_conc()) {
                 let measured = queue::measure(hapax, case, conc, &plan).await?;

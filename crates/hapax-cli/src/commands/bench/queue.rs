@@ -93,6 +93,8 @@ pub(super) struct Plan {
     pub(super) rate: u32,
     /// Whether jobs have ids where that is a choice.
     pub(super) ids: bool,
+    /// How many jobs a worker takes ahead.
+    pub(super) prefetch: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -145,6 +147,7 @@ struct Bench {
     store: Arc<dyn QueueStore>,
     examiner: Option<Arc<dyn Examine>>,
     ids: bool,
+    prefetch: usize,
     /// What the ids of this case begin with.
     run: String,
 }
@@ -167,7 +170,7 @@ pub(super) async fn measure(hapax: &Hapax, case: Case, conc: u32, plan: &Plan) -
 }
 
 async fn one(hapax: &Hapax, case: Case, conc: u32, plan: &Plan, n: usize) -> Result<Measured, Failure> {
-    let bench = Arc::new(Bench::new(hapax, case.has_ids(plan))?);
+    let bench = Arc::new(Bench::new(hapax, case.has_ids(plan), plan.prefetch)?);
     let conc = usize::try_from(conc).unwrap_or(1);
     let measured = match case {
         Case::Add => bench.add(conc, n).await,
@@ -191,14 +194,14 @@ pub(super) async fn forget(hapax: &Hapax) -> Result<(), Failure> {
 }
 
 impl Bench {
-    fn new(hapax: &Hapax, ids: bool) -> Result<Self, Failure> {
+    fn new(hapax: &Hapax, ids: bool, prefetch: usize) -> Result<Self, Failure> {
         let run = Token::random()?.version().to_string();
         // Whatever is kept under it is nobody else's.
         let queue = hapax.queue().with_namespace(Namespace::new(&format!("bench-{run}")));
         let store = Arc::clone(queue.store()?);
         // The only one that says what its server used.
         let examiner = hapax.backend().examiner.clone().filter(|_| hapax.backend().name == "redis");
-        Ok(Self { queue, store, examiner, ids, run })
+        Ok(Self { queue, store, examiner, ids, prefetch, run })
     }
 
     async fn cpu(&self) -> Cpu {
@@ -289,6 +292,7 @@ impl Bench {
             took: timed.then(|| Mutex::new(Vec::with_capacity(n))),
         });
         let worker = self.queue.worker(&QUEUE, Arc::clone(&seen), handle).concurrency(conc);
+        let worker = worker.prefetch(self.prefetch);
         Ok((worker.start().await?, seen))
     }
 

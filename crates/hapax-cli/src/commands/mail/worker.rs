@@ -28,7 +28,8 @@ const UNKNOWN_TTL: Duration = Duration::from_hours(24);
 ///
 /// Each mail is sent once under its key, or under the id of its job where it has none, however often the job runs; run as many
 /// workers as you like. Key and job end in one step where the store holds both. A failure that may pass is tried again after the
-/// backoff of the job; one that will not is a dead letter at once, and so is a mail that may have gone: `hapax queue dead show
+/// backoff of the job, one that lies in how --via is set up every half a minute, which is no attempt; one that will not is a dead
+/// letter at once, and so is a mail that may have gone: `hapax queue dead show
 /// mail ID` says how to settle it.
 ///
 /// The first SIGINT or SIGTERM lets the sends end that have begun, for --drain at most; the second ends hapax at once.
@@ -42,7 +43,7 @@ EXAMPLES:
 EXIT CODES:
   0         stopped, or (--once, --until-empty) nothing is left
   1         with --once or --until-empty: a mail that it took went dead
-  69        the store failed at the start
+  69        the store failed at the start, or no mail can be written to the folder of --via: no job was taken
   130, 143  ended at once by a second signal")]
 pub(super) struct Worker {
     /// The queue
@@ -82,6 +83,7 @@ impl Worker {
         #[cfg(unix)]
         crate::limits::check_open_files_of(self.concurrency)?;
         let mut interrupts = drive::interrupts()?;
+        target.check().await?;
         let found = Found::open(&self.queue, context).await?;
         let stop = CancellationToken::new();
         let jobs = MailJobs::new(self.mailer(&found, &target, &stop)?);

@@ -3,7 +3,10 @@
 use super::{Found, queue};
 use crate::{commands::Context, duration, exit::Exit, failure::Failure};
 use clap::Args;
-use hapax::{core::Span, queue};
+use hapax::{
+    core::{Span, queue::events::MOST_KEPT},
+    queue,
+};
 use serde_json::json;
 use std::time::Duration;
 
@@ -16,7 +19,8 @@ EXAMPLES:
   hapax queue limits thumbs                                   shows them
   hapax queue limits thumbs --concurrency 4 --rate 50/s
   hapax queue limits thumbs --max-len 100000                  above it, `add` exits with 75
-  hapax queue limits thumbs --rate none")]
+  hapax queue limits thumbs --rate none
+  hapax queue limits thumbs --events 1000                     for `hapax queue events`")]
 pub(super) struct Limits {
     /// The queue
     #[arg(value_name = "QUEUE")]
@@ -30,6 +34,9 @@ pub(super) struct Limits {
     /// So many jobs may wait, ready and delayed ones together
     #[arg(long, value_name = "N|none", value_parser = parse::<u64>)]
     max_len: Option<Bound<u64>>,
+    /// So many events are kept, the latest ones; 100000 at most
+    #[arg(long, value_name = "N|none", value_parser = parse_events)]
+    events: Option<Bound<u32>>,
 }
 
 /// A bound, or none.
@@ -45,6 +52,13 @@ fn parse<T: std::str::FromStr + PartialEq + Default>(text: &str) -> Result<Bound
                 "`{text}` is no bound: write a number from 1, or none. `hapax queue pause` holds jobs back"
             )
         }),
+    }
+}
+
+fn parse_events(text: &str) -> Result<Bound<u32>, String> {
+    match parse::<u32>(text)? {
+        Bound(Some(n)) if n > MOST_KEPT => Err(format!("a queue keeps {MOST_KEPT} events at most")),
+        bound => Ok(bound),
     }
 }
 
@@ -66,7 +80,10 @@ fn parse_rate(text: &str) -> Result<Bound<(u32, Span)>, String> {
 impl Limits {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         queue(&self.queue)?;
-        let sets = self.concurrency.is_some() || self.rate.is_some() || self.max_len.is_some();
+        let sets = self.concurrency.is_some()
+            || self.rate.is_some()
+            || self.max_len.is_some()
+            || self.events.is_some();
         // Looking makes no store.
         let found = if sets {
             Some(Found::open(&self.queue, context).await?)
@@ -81,6 +98,9 @@ impl Limits {
             set(&mut limits.concurrency, self.concurrency);
             set(&mut limits.rate, self.rate);
             set(&mut limits.max_len, self.max_len);
+            if let Some(Bound(events)) = self.events {
+                limits.events = events.unwrap_or_default();
+            }
             found.store.set_limits(found.raw.id(), &limits).await?;
             context.output.changed();
         }
@@ -96,6 +116,7 @@ impl Limits {
                 "concurrency": limits.concurrency,
                 "rate": rate,
                 "max_len": limits.max_len,
+                "events": limits.events,
             }));
             return;
         }
@@ -104,6 +125,7 @@ impl Limits {
             ("concurrency", or_none(limits.concurrency.map(|n| n.to_string()))),
             ("rate", or_none(rate)),
             ("max length", or_none(limits.max_len.map(|n| n.to_string()))),
+            ("events", or_none(Some(limits.events).filter(|n| *n > 0).map(|n| n.to_string()))),
         ] {
             context.output.line(&format!("{name:<12} {value}"));
         }
@@ -137,5 +159,6 @@ mod tests {
         assert_eq!(parse::<u32>("4").unwrap().0, Some(4));
         assert_eq!(parse::<u32>("none").unwrap().0, None);
         assert!(parse::<u32>("0").is_err() && parse::<u32>("-1").is_err());
+        assert!(parse_events("100000").is_ok() && parse_events("100001").is_err());
     }
 }

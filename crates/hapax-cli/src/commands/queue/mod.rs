@@ -7,6 +7,7 @@
 //! | `drive` | how a worker is started, stopped, and spoken of |
 //! | `stats`, `list`, `show` | look |
 //! | `why` | tells what happened to a job |
+//! | `events` | tells what passes in a queue |
 //! | `dead`, `edit`, `unsettled` | dead letters |
 //! | `wait` | waits for the end of a job |
 //! | `cron` | adds jobs by a schedule |
@@ -19,6 +20,7 @@ mod cron;
 mod dead;
 pub(super) mod drive;
 mod edit;
+mod events;
 mod limits;
 mod list;
 mod manage;
@@ -73,6 +75,7 @@ enum QueueCommand {
     List(list::ListJobs),
     Show(show::Show),
     Why(why::Why),
+    Events(events::Events),
     Wait(wait::Wait),
     Cron(cron::Cron),
     Dead(dead::Dead),
@@ -98,6 +101,7 @@ impl Queue {
             QueueCommand::List(list) => list.run(context).await,
             QueueCommand::Show(show) => show.run(context).await,
             QueueCommand::Why(why) => why.run(context).await,
+            QueueCommand::Events(events) => events.run(context).await,
             QueueCommand::Wait(wait) => wait.run(context).await,
             QueueCommand::Cron(cron) => cron.run(context).await,
             QueueCommand::Dead(dead) => dead.run(context).await,

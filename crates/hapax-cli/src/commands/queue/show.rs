@@ -11,7 +11,7 @@ use crate::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use clap::Args;
 use hapax::{
-    core::queue::JobInfo,
+    core::queue::{JobInfo, Progress},
     queue::{DeadReason, JobState, Settings},
 };
 use serde::Serialize;
@@ -84,6 +84,9 @@ pub(super) struct Shown {
     /// When it may start, when its lease ends, or when it ended.
     at: Option<String>,
     consumer: Option<String>,
+    /// How far it is, while it runs and has said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Far>,
     reason: Option<&'static str>,
     error: Option<String>,
     /// Of a dead letter whose effect may have happened: to be settled before it is redriven.
@@ -100,6 +103,27 @@ pub(super) struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<String>,
     result: Option<Value>,
+}
+
+/// What a handler says of its job.
+#[derive(Clone, Debug, Serialize)]
+struct Far {
+    done: u64,
+    total: u64,
+    percent: u8,
+    note: Option<String>,
+}
+
+impl Far {
+    fn new(progress: &Progress) -> Self {
+        let (done, total, percent) = (progress.done(), progress.total(), progress.percentage());
+        Self { done, total, percent, note: progress.text().map(str::to_owned) }
+    }
+
+    fn print(&self) -> String {
+        let note = self.note.as_ref().map_or_else(String::new, |note| format!(", {note}"));
+        format!("{} % ({} of {}){note}", self.percent, self.done, self.total)
+    }
 }
 
 impl Shown {
@@ -127,6 +151,7 @@ impl Shown {
             added_at: text::time(info.added_at),
             at: text::time(info.at),
             consumer: info.consumer.as_ref().map(|consumer| consumer.as_str().to_owned()),
+            progress: info.progress.as_ref().map(Far::new),
             reason: info.reason.map(DeadReason::as_str),
             error: info.error.clone(),
             key: None,
@@ -170,6 +195,7 @@ impl Shown {
             ("added", self.added_at.clone()),
             (at, self.at.clone()),
             ("consumer", self.consumer.clone()),
+            ("progress", self.progress.as_ref().map(Far::print)),
             (
                 "payload",
                 payload.or_else(|| self.payload_text.clone()).or_else(|| self.payload_base64.clone()),

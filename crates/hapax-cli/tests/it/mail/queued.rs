@@ -195,6 +195,40 @@ fn a_mail_without_a_key_has_that_of_its_job() {
     assert!(key["scope"].as_str().unwrap().starts_with("mail-rehearsal:"), "{key}");
 }
 
+#[test]
+fn a_worker_that_cannot_write_mails_takes_none() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", lines(2));
+    enqueue(&sandbox, &["a.jsonl", "-q"]).exits(0);
+    sandbox.write("blocked", "no folder");
+    worker(&sandbox, &["--via", "file:blocked", "--until-empty"]).exits(69).says("file.not_a_folder");
+    worker(&sandbox, &["--via", "file:blocked/deeper", "--until-empty"]).exits(69).says("file.not_a_folder");
+    let before = stats(&sandbox);
+    assert_eq!((&before["ready"], &before["dead"]), (&2.into(), &0.into()));
+    worker(&sandbox, &["--until-empty"]).exits(0).says("done 2");
+}
+
+#[test]
+fn mails_wait_for_a_folder_that_goes_wrong_while_a_worker_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.hapax(&["queue", "subscribe", "mail", "main"]).exits(0);
+    let running = Begun::of(&mut sandbox.command(&["mail", "worker"]));
+    until("the folder is there", || sandbox.path("outbox").is_dir());
+    until("its probe is gone", || std::fs::remove_dir(sandbox.path("outbox")).is_ok());
+    sandbox.write("outbox", "in the way");
+    sandbox.write("a.jsonl", lines(1));
+    enqueue(&sandbox, &["a.jsonl", "-q"]).exits(0);
+    until("the mail is put off", || stats(&sandbox)["delayed"] == 1);
+    let shown = sandbox.hapax(&["queue", "show", "mail", "mail:0", "--json"]).exits(0).json();
+    assert_eq!((&shown["attempts"], &shown["snoozes"]), (&0.into(), &1.into()));
+    std::fs::remove_file(sandbox.path("outbox")).unwrap();
+    sandbox.hapax(&["queue", "run-now", "mail", "mail:0"]).exits(0);
+    until("the mail is sent", || stats(&sandbox)["done"] == 1);
+    running.signal(Signal::TERM);
+    running.end().exits(0);
+    assert_eq!(recipients(&sandbox.path("outbox")).len(), 1);
+}
+
 /// Works on the queue as another program does, which delivers through this transport.
 fn deliver(sandbox: &Sandbox, stub: &Stub, scope: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

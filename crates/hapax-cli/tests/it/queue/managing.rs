@@ -1,7 +1,9 @@
 //! Jobs and queues are looked at and changed.
 
 use super::{add, show, stats, with_input, work};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Begun, Sandbox};
+use rustix::process::Signal;
+use serde_json::Value;
 
 const UNKNOWN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -21,6 +23,7 @@ fn jobs_that_are_not_known_are_65() {
         &["dead", "redrive", "q", "a"],
         &["dead", "drop", "q", "a"],
         &["edit", "q", "a", "1"],
+        &["events", "other"],
         &["pause", "other"],
         &["resume", "other"],
         &["purge", "other", "--force"],
@@ -196,4 +199,49 @@ fn limits_are_set_one_by_one_and_purges_need_force() {
     sandbox.hapax(&["queue", "purge", "q"]).exits(2);
     assert_eq!(sandbox.hapax(&["queue", "purge", "q", "--force"]).exits(0).stdout, "1 removed\n");
     assert_eq!(stats(&sandbox, "q")["ready"], 0);
+}
+
+#[test]
+fn what_passes_in_a_queue_is_told() {
+    let sandbox = Sandbox::new();
+    add(&sandbox, &["q", "1", "--backoff", "fixed:1h"]);
+    let events = |flags: &[&str]| sandbox.hapax(&[&["queue", "events", "q"], flags].concat()).exits(0);
+    assert_eq!(events(&[]).says("the queue keeps no events").stdout, "");
+    sandbox.hapax(&["queue", "limits", "q", "--events", "100001"]).exits(2).says("100000 events at most");
+    let limits = sandbox.hapax(&["queue", "limits", "q", "--events", "5", "--json"]).exits(0).json();
+    assert_eq!(limits["events"], 5);
+    let id = add(&sandbox, &["q", "2", "--max-attempts", "1"]);
+    work(&sandbox, &[], "exit 3").exits(1);
+    let told = events(&["--json"]).lines();
+    let words: Vec<_> = told.iter().map(|event| event["what"].as_str().unwrap()).collect();
+    // The first job is the older one: of it, and of the second.
+    assert_eq!(words, ["added", "started", "retried", "started", "dead"]);
+    let dead = told.last().unwrap();
+    assert_eq!((&dead["id"], &dead["group"], &dead["attempts"]), (&id.into(), &"main".into(), &1.into()));
+    let number = told[2]["number"].as_u64().unwrap();
+    assert_eq!(told[3]["number"], number + 1);
+    assert_eq!(events(&["--after", &number.to_string(), "--json"]).lines(), told[3..]);
+    assert_eq!(events(&["--limit", "2", "--json"]).lines(), told[..2]);
+    for _ in 0..9 {
+        add(&sandbox, &["q", "3"]);
+    }
+    let late = events(&["--after", &number.to_string()]).says("are not kept any more");
+    assert_eq!(late.stdout.lines().count(), 5, "{late:?}");
+    sandbox.hapax(&["queue", "limits", "q", "--events", "none"]).exits(0);
+    assert_eq!(events(&["-q"]).stdout, "");
+}
+
+#[test]
+fn who_follows_a_queue_hears_of_what_passes() {
+    let sandbox = Sandbox::new();
+    sandbox.hapax(&["queue", "limits", "q", "--events", "10"]).exits(0);
+    let mut follower = Begun::of(&mut sandbox.command(&["queue", "events", "q", "--follow", "--json"]));
+    let mut lines = follower.lines();
+    for _ in 0..2 {
+        let id = add(&sandbox, &["q", "1"]);
+        let told: Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
+        assert_eq!((&told["what"], &told["id"]), (&"added".into(), &id.into()));
+    }
+    follower.signal(Signal::TERM);
+    follower.end().exits(0);
 }

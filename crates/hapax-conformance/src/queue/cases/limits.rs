@@ -23,7 +23,8 @@ list!("limits":
 
 async fn limits_are_kept(desk: Desk) -> Verdict {
     same("the limits", &desk.a.limits(&jobs()).await?, &Limits::default())?;
-    let limits = Limits { concurrency: Some(7), rate: Some((3, span(ms(1000)))), max_len: Some(9) };
+    let limits =
+        Limits { concurrency: Some(7), rate: Some((3, span(ms(1000)))), max_len: Some(9), events: 5 };
     desk.a.set_limits(&jobs(), &limits).await?;
     same("the limits", &desk.b.limits(&jobs()).await?, &limits)?;
     desk.a.set_limits(&jobs(), &Limits::default()).await?;

@@ -3,6 +3,7 @@
 mod add;
 mod books;
 mod dead;
+mod events;
 mod faults;
 mod fence;
 mod groups;
@@ -14,6 +15,7 @@ mod manage;
 mod model;
 mod order;
 mod outcome;
+mod progress;
 mod races;
 mod schedule;
 
@@ -46,6 +48,7 @@ pub(crate) fn entries() -> Vec<Entry> {
         order::CASES,
         fence::CASES,
         lease::CASES,
+        progress::CASES,
         faults::CASES,
         outcome::CASES,
         groups::CASES,
@@ -53,6 +56,7 @@ pub(crate) fn entries() -> Vec<Entry> {
         dead::CASES,
         manage::CASES,
         limits::CASES,
+        events::CASES,
         schedule::CASES,
         joint::CASES,
         races::CASES,

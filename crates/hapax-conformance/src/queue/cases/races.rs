@@ -9,7 +9,7 @@ use crate::{
     },
     suite::long,
 };
-use hapax_core::queue::{Added, NewJob, Step, Taken, Uid};
+use hapax_core::queue::{Added, Limits, NewJob, ReadEvents, Step, Taken, Uid, events::MOST_KEPT};
 use std::{
     collections::HashMap,
     sync::{
@@ -22,6 +22,7 @@ list!("races":
     each_job_is_handed_out_once,
     a_job_id_is_one_job_for_all_callers,
     adding_and_working_go_together,
+    who_reads_along_misses_nothing,
 );
 
 /// What was handed out, and how often.
@@ -125,4 +126,37 @@ async fn adding_and_working_go_together(desk: Desk) -> Verdict {
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
     same("how many jobs were handed out", &seen.len(), &(each * adders))?;
     holds(seen.values().all(|times| *times == 1), || "a job was handed out twice".into())
+}
+
+async fn who_reads_along_misses_nothing(desk: Desk) -> Verdict {
+    let count = if long() { 2_000 } else { 150 };
+    desk.a.set_limits(&jobs(), &Limits { events: MOST_KEPT, ..Limits::default() }).await?;
+    let (seen, left) = (Seen::default(), Arc::new(AtomicUsize::new(count)));
+    let mut tasks = spawn_workers(&desk, 3, &seen, &left);
+    let adds = desk.clone();
+    tasks.push(tokio::spawn(async move {
+        for n in 0..count {
+            adds.a.add(&jobs(), &[job(&n.to_string())]).await?;
+        }
+        Ok(())
+    }));
+    let (mut after, mut numbers) = (0, Vec::new());
+    loop {
+        let are_through = tasks.iter().all(tokio::task::JoinHandle::is_finished);
+        let page = desk.b.events(&ReadEvents { queue: jobs(), after, limit: 50 }).await?;
+        holds(!page.missed, || format!("events behind {after} are missing"))?;
+        if page.events.is_empty() && are_through {
+            break;
+        }
+        after = page.next(after);
+        numbers.extend(page.events.iter().map(|event| event.number));
+        tokio::task::yield_now().await;
+    }
+    for task in tasks {
+        task.await.map_err(|error| Stop::from(hapax_core::BoxError::from(error)))??;
+    }
+    // Each was added, started, and done.
+    let first = numbers.first().copied().unwrap_or_default();
+    let all: Vec<_> = (first..).take(3 * count).collect();
+    holds(numbers == all, || format!("{} of {} events were read", numbers.len(), all.len()))
 }

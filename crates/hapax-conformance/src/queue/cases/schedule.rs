@@ -16,6 +16,7 @@ list!("schedule":
     only_one_moves_the_next_time,
     a_higher_revision_stays,
     schedules_of_others_stay,
+    only_what_was_seen_is_removed,
 );
 
 #[expect(clippy::expect_used, reason = "the suite's own texts are valid names")]
@@ -50,8 +51,8 @@ async fn a_schedule_is_kept_by_its_name(desk: Desk) -> Verdict {
     let elsewhere = Schedules { namespace: Namespace::default(), by: None };
     same("those of another namespace", &desk.b.schedules(&elsewhere).await?, &Vec::new())?;
     let name = schedule("a", 0).name;
-    same("whether it was there", &desk.a.remove_schedule(&namespace(), &name).await?, &true)?;
-    same("whether it was there", &desk.a.remove_schedule(&namespace(), &name).await?, &false)?;
+    same("whether it was there", &desk.a.remove_schedule(&namespace(), &name, None).await?, &true)?;
+    same("whether it was there", &desk.a.remove_schedule(&namespace(), &name, None).await?, &false)?;
     same("the schedules", &names(&desk, None).await?, &"b".into())
 }
 
@@ -91,4 +92,26 @@ async fn schedules_of_others_stay(desk: Desk) -> Verdict {
     let theirs = Schedule { owner: Some("app".into()), revision: 9, ..schedule("a", 2000) };
     same("the answer", &desk.b.put_schedule(&namespace(), &theirs).await?, &Put::Refused)?;
     same("those due", &names(&desk, Some(1000)).await?, &"a".into())
+}
+
+async fn only_what_was_seen_is_removed(desk: Desk) -> Verdict {
+    let of = |owner: Option<&str>, revision| Schedule {
+        owner: owner.map(str::to_owned),
+        revision,
+        ..schedule("a", 1000)
+    };
+    let (old, new) = (of(Some("app"), 1), of(Some("app"), 2));
+    desk.a.put_schedule(&namespace(), &old).await?;
+    // Somebody puts a newer one, between the look of another and its removal.
+    desk.a.put_schedule(&namespace(), &new).await?;
+    for seen in [&old, &of(Some("other"), 2), &of(None, 2)] {
+        let gone = desk.b.remove_schedule(&namespace(), &new.name, Some(seen)).await?;
+        same("whether it was removed", &gone, &false)?;
+    }
+    // Its next time alone is no other version.
+    let (from, to) = (Timestamp::from_millis(1000), Timestamp::from_millis(2000));
+    desk.a.advance_schedule(&namespace(), &new.name, from, to).await?;
+    let gone = desk.b.remove_schedule(&namespace(), &new.name, Some(&new)).await?;
+    same("whether it was removed", &gone, &true)?;
+    same("the schedules", &names(&desk, None).await?, &String::new())
 }

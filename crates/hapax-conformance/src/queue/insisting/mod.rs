@@ -11,10 +11,10 @@ use hapax_core::{
     Namespace, StoreResult, Timestamp,
     idempotency::{IdempotencyStore, Write},
     queue::{
-        Added, Beat, Beaten, Books, Cancelled, Consumer, Due, Edit, GiveBack, Group, JobInfo, JobPage,
-        JobRef, JobState, Limits, ListJobs, NewJob, OnConflict, Put, QueueId, QueueName, QueueStats,
-        QueueStore, Redrive, Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid,
-        Wait,
+        Added, Beat, Beaten, Books, Cancelled, Consumer, Due, Edit, EventPage, GiveBack, Group, JobInfo,
+        JobPage, JobRef, JobState, Limits, ListJobs, NewJob, OnConflict, Put, QueueId, QueueName, QueueStats,
+        QueueStore, ReadEvents, Redrive, Redriven, Schedule, ScheduleName, Schedules, Step, Stepped,
+        Subscribed, Uid, Wait,
     },
 };
 use std::{collections::HashSet, sync::Arc};
@@ -202,6 +202,9 @@ impl<F: Faults> QueueStore for InsistingQueues<F> {
     async fn books(&self, queue: Option<&QueueId>) -> StoreResult<Books> {
         self.inner.books(queue).await
     }
+    async fn events(&self, req: &ReadEvents) -> StoreResult<EventPage> {
+        self.alike(|| self.inner.events(req)).await
+    }
     async fn cancel(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Cancelled> {
         let mut told = Cancelled::default();
         for found in self.inner.find(queue, job).await? {
@@ -269,9 +272,17 @@ impl<F: Faults> QueueStore for InsistingQueues<F> {
     async fn schedules(&self, req: &Schedules) -> StoreResult<Vec<Schedule>> {
         self.alike(|| self.inner.schedules(req)).await
     }
-    async fn remove_schedule(&self, namespace: &Namespace, name: &ScheduleName) -> StoreResult<bool> {
-        let told = self.schedule(namespace, name).await?.is_some();
-        self.foreseen(told, || self.inner.remove_schedule(namespace, name)).await
+    async fn remove_schedule(
+        &self,
+        namespace: &Namespace,
+        name: &ScheduleName,
+        seen: Option<&Schedule>,
+    ) -> StoreResult<bool> {
+        let is_meant = |there: &Schedule| {
+            seen.is_none_or(|seen| (&seen.owner, seen.revision) == (&there.owner, there.revision))
+        };
+        let told = self.schedule(namespace, name).await?.as_ref().is_some_and(is_meant);
+        self.foreseen(told, || self.inner.remove_schedule(namespace, name, seen)).await
     }
     async fn advance_schedule(
         &self,

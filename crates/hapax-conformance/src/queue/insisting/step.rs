@@ -40,8 +40,9 @@ impl<F: Faults> InsistingQueues<F> {
         if req.want == 0 {
             return Ok(false);
         }
-        // A start is counted, whoever hears of it.
-        if self.inner.limits(&req.queue).await?.rate.is_some() {
+        // A start is counted and told, whoever hears of it.
+        let limits = self.inner.limits(&req.queue).await?;
+        if limits.rate.is_some() || limits.events > 0 {
             return Ok(true);
         }
         // The beat that frees what nobody knows of would keep these, whose lease is over.
@@ -121,5 +122,6 @@ fn beat(req: &Step) -> Beat {
         held: Vec::new(),
         lease: Span::MIN,
         since: None,
+        progress: Vec::new(),
     }
 }

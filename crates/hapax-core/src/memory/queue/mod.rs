@@ -1,7 +1,13 @@
 //! Queues in memory: for tests and single processes, and the reference for every other store.
 
+mod add;
+mod beat;
 mod book;
+mod info;
+mod manage;
 mod memo;
+mod step;
+mod stream;
 mod sub;
 
 use super::MemoryStore;
@@ -9,10 +15,10 @@ use crate::{
     Clock, Namespace, Now, StoreError, StoreErrorKind, StoreResult, Timestamp,
     idempotency::{IdempotencyStore, Write},
     queue::{
-        Added, Beat, Beaten, Books, Cancelled, Due, Edit, Finished, GiveBack, Group, JobInfo, JobPage,
-        JobRef, Limits, ListJobs, MAX_REDRIVES, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore,
-        Redrive, Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid, Wait,
-        books::MOST_QUEUES, history::What,
+        Added, Beat, Beaten, Books, Cancelled, Due, Edit, EventPage, Finished, GiveBack, Group, JobInfo,
+        JobPage, JobRef, Limits, ListJobs, NewJob, Put, QueueId, QueueName, QueueStats, QueueStore,
+        ReadEvents, Redrive, Redriven, Schedule, ScheduleName, Schedules, Step, Stepped, Subscribed, Uid,
+        Wait, books::MOST_QUEUES, history::What,
     },
 };
 use async_trait::async_trait;
@@ -211,6 +217,10 @@ impl QueueStore for MemoryQueues {
         Ok(found)
     }
 
+    async fn events(&self, req: &ReadEvents) -> StoreResult<EventPage> {
+        Ok(self.on(&req.queue, |book, _| book.stream.page(req)))
+    }
+
     async fn cancel(&self, queue: &QueueId, job: &JobRef) -> StoreResult<Cancelled> {
         Ok(self.on(queue, |book, now| book.cancel(job, now)))
     }
@@ -280,7 +290,10 @@ impl QueueStore for MemoryQueues {
     }
 
     async fn set_limits(&self, queue: &QueueId, limits: &Limits) -> StoreResult<()> {
-        self.with(queue, |book, _| book.limits = *limits);
+        self.with(queue, |book, _| {
+            book.limits = *limits;
+            book.stream.keep(limits.events);
+        });
         self.wake();
         Ok(())
     }
@@ -320,9 +333,21 @@ impl QueueStore for MemoryQueues {
         Ok(due.map(|(_, schedule)| schedule.clone()).collect())
     }
 
-    async fn remove_schedule(&self, namespace: &Namespace, name: &ScheduleName) -> StoreResult<bool> {
+    async fn remove_schedule(
+        &self,
+        namespace: &Namespace,
+        name: &ScheduleName,
+        seen: Option<&Schedule>,
+    ) -> StoreResult<bool> {
         let (mut state, _) = self.state();
-        Ok(state.schedules.remove(&(namespace.clone(), name.clone())).is_some())
+        let key = (namespace.clone(), name.clone());
+        let is_meant = |there: &Schedule| {
+            seen.is_none_or(|seen| (&seen.owner, seen.revision) == (&there.owner, there.revision))
+        };
+        if !state.schedules.get(&key).is_some_and(is_meant) {
+            return Ok(false);
+        }
+        Ok(state.schedules.remove(&key).is_some())
     }
 
     async fn advance_schedule(
@@ -340,23 +365,5 @@ impl QueueStore for MemoryQueues {
     fn joins(&self, keys: &Arc<dyn IdempotencyStore>) -> bool {
         let theirs = Arc::as_ptr(keys).cast::<()>();
         self.keys.as_ref().is_some_and(|ours| Arc::as_ptr(ours).cast::<()>() == theirs)
-    }
-}
-
-impl Book {
-    fn redrive(&mut self, at: usize, uid: &Uid, force: bool, now: Timestamp) -> Redriven {
-        let dead = self.subs.get(at).and_then(|sub| sub.job(uid));
-        let Some(job) = dead.filter(|job| matches!(job.place, Place::Dead { .. })) else {
-            return Redriven::NotDead;
-        };
-        if job.facts.counts.redriven >= MAX_REDRIVES && !force {
-            return Redriven::TooOften;
-        }
-        let holder = job.what.job_id.as_ref().and_then(|id| self.memos.by_id(id, now));
-        if let Some(uid) = holder.filter(|holder| holder != uid) {
-            return Redriven::Duplicate { uid };
-        }
-        self.revive(at, uid, now);
-        Redriven::Ready
     }
 }

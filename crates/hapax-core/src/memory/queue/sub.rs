@@ -3,8 +3,8 @@
 use crate::{
     BootTime, Now, Timestamp,
     queue::{
-        Consumer, DeadReason, Group, GroupBooks, JobInfo, JobState, Limits, NewJob, Priority, QueueId,
-        QueueName, QueueStats, Uid,
+        Consumer, DeadReason, Group, GroupBooks, JobInfo, JobState, Limits, NewJob, Priority, Progress,
+        QueueId, QueueName, QueueStats, Uid,
         books::OVERDUE,
         history::{self, Event, History, What},
         machine::{Bucket, Facts},
@@ -56,7 +56,7 @@ impl Job {
 pub(super) enum Place {
     Ready,
     Delayed,
-    Running { consumer: Consumer, until: BootTime, taken_at: Timestamp },
+    Running { consumer: Consumer, until: BootTime, taken_at: Timestamp, progress: Option<Progress> },
     Dead { reason: DeadReason, at: Timestamp },
 }
 
@@ -222,6 +222,7 @@ impl Sub {
             at,
             consumer: job.consumer().cloned(),
             taken_at,
+            progress: None,
             reason,
             error: job.error.clone(),
             payload: job.what.payload.clone(),

@@ -58,6 +58,6 @@ impl Queue {
     pub async fn remove_schedule(&self, name: &str) -> Result<bool, QueueError> {
         let raw = self.raw("schedules")?;
         let name = ScheduleName::new(name).map_err(|error| QueueError::invalid(error.to_string()))?;
-        raw.call("remove a schedule", self.store()?.remove_schedule(&raw.id.namespace, &name)).await
+        raw.call("remove a schedule", self.store()?.remove_schedule(&raw.id.namespace, &name, None)).await
     }
 }

@@ -111,7 +111,8 @@ impl ScheduleSet {
         };
         for stale in all.iter().filter(is_stale) {
             let store = self.queue.store()?;
-            let gone = store.remove_schedule(&raw.id.namespace, &stale.name);
+            // A newer revision may have put it again since that look.
+            let gone = store.remove_schedule(&raw.id.namespace, &stale.name, Some(stale));
             if raw.call("remove a schedule", gone).await? {
                 declared.put.retain(|name| name != stale.name.as_str());
                 declared.removed.push(stale.name.as_str().to_owned());

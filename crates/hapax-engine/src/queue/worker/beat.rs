@@ -1,7 +1,7 @@
 //! The heartbeat: it renews every job of a worker in one call a tick, on the queue's own thread, so that a handler that
 //! blocks its thread, or a runtime that has ended, costs no lease.
 
-use super::run::Core;
+use super::core::Core;
 use crate::{protocol::call, queue::raw::Halt};
 use hapax_core::{
     BootTime, Timestamp,
@@ -54,6 +54,7 @@ async fn beat(core: &Arc<Core>, pulse: &mut Pulse) {
         held: core.held.list(),
         lease: core.lease,
         since: pulse.since,
+        progress: core.held.said(),
     };
     let answer = call::one(core.call_limit(), "renew jobs", core.store.beat(&req)).await;
     core.figures.answered("beat", &answer);
@@ -78,6 +79,7 @@ async fn beat(core: &Arc<Core>, pulse: &mut Pulse) {
             (pulse.next, pulse.since) = (asked.after(core.tick()), Some(beaten.now));
         }
         Err(error) => {
+            core.held.unsaid(&req.progress);
             tracing::debug!(queue = %core.queue.name, %error, "jobs could not be renewed yet");
             pulse.next = core.clock.boot().after(core.again());
         }

@@ -1,6 +1,9 @@
 //! A worker that runs.
 
-use super::run::{Core, Mode, work};
+use super::{
+    core::{Core, Mode},
+    run::work,
+};
 use crate::queue::{handle::Inline, schedule::Clockwork};
 use hapax_core::queue::Subscribed;
 use std::sync::Arc;

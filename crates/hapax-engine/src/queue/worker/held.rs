@@ -3,7 +3,7 @@
 use crate::queue::raw::{Control, Halt};
 use hapax_core::{
     BootTime,
-    queue::{Taken, Uid},
+    queue::{Progress, Taken, Uid},
 };
 use std::{
     collections::HashMap,
@@ -71,6 +71,19 @@ impl Held {
 
     pub(super) fn list(&self) -> Vec<(Uid, u64)> {
         self.state().jobs.iter().map(|(uid, job)| (*uid, job.delivery)).collect()
+    }
+
+    /// What handlers have said since it was asked last, of jobs that run.
+    pub(super) fn said(&self) -> Vec<(Uid, Progress)> {
+        let state = self.state();
+        let said = state.jobs.iter().filter_map(|(uid, job)| Some((*uid, job.control.take_progress()?)));
+        said.collect()
+    }
+
+    /// It did not arrive, and goes along with the next beat.
+    pub(super) fn unsaid(&self, said: &[(Uid, Progress)]) {
+        let state = self.state();
+        said.iter().filter_map(|(uid, _)| state.jobs.get(uid)).for_each(|job| job.control.keep_progress());
     }
 
     /// Those that a beat listed are ours for longer.

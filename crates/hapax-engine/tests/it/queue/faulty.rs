@@ -19,6 +19,8 @@ pub(super) enum Fault {
     Before,
     /// The step is taken, and its answer is lost.
     LostReply,
+    /// The answer takes a while.
+    Slow,
 }
 
 #[derive(Debug)]
@@ -67,6 +69,11 @@ impl Unsteady {
     async fn through<T>(&self, step: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
         match self.fault() {
             None => step.await,
+            Some(Fault::Slow) => {
+                let answer = step.await;
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                answer
+            }
             Some(Fault::Before) => Err(error()),
             Some(Fault::LostReply) => {
                 let _answer = step.await?;
@@ -105,6 +112,9 @@ impl QueueStore for Unsteady {
     }
     async fn give_back(&self, req: &GiveBack) -> StoreResult<Vec<Write>> {
         self.queues.give_back(req).await
+    }
+    async fn events(&self, req: &ReadEvents) -> StoreResult<EventPage> {
+        self.queues.events(req).await
     }
     async fn wait(&self, req: &Wait) -> StoreResult<()> {
         self.waits.fetch_add(1, Ordering::SeqCst);
@@ -159,8 +169,13 @@ impl QueueStore for Unsteady {
         }
         self.queues.schedules(req).await
     }
-    async fn remove_schedule(&self, namespace: &Namespace, name: &ScheduleName) -> StoreResult<bool> {
-        self.queues.remove_schedule(namespace, name).await
+    async fn remove_schedule(
+        &self,
+        namespace: &Namespace,
+        name: &ScheduleName,
+        seen: Option<&Schedule>,
+    ) -> StoreResult<bool> {
+        self.queues.remove_schedule(namespace, name, seen).await
     }
     async fn advance_schedule(
         &self,

@@ -1,6 +1,7 @@
 //! Workers and handlers over the queues in memory, on paused time.
 
 mod adding;
+mod ahead;
 mod ends;
 mod faulty;
 mod figures;
@@ -9,6 +10,7 @@ mod late;
 mod layers;
 mod life;
 mod own_keys;
+mod progress;
 mod schedule_sets;
 mod schedules;
 

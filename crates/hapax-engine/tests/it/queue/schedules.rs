@@ -156,7 +156,7 @@ async fn a_full_queue_is_told_and_tried_again() {
     let post = Post::new();
     let (logs, _guard) = Logs::capture();
     let queue = post.queue().raw("report").unwrap().id().clone();
-    let limit = |max_len| Limits { concurrency: None, rate: None, max_len };
+    let limit = |max_len| Limits { max_len, ..Limits::default() };
     post.store.set_limits(&queue, &limit(Some(1))).await.unwrap();
     put(&post, "* * * * *", CatchUp::One).await;
     let worker = worker(&post).await;

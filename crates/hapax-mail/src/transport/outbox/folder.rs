@@ -143,6 +143,15 @@ impl Folder {
         self.synced(Placed::New)
     }
 
+    /// Does what a mail needs, with a file that is gone at the end.
+    pub(super) fn check(&self, now: Timestamp) -> Result<(), Failure> {
+        self.prepare(now)?;
+        let (one, name) = (Hidden::write(&self.path, b"")?, Hidden::name(&self.path)?);
+        fs::hard_link(&one.path, &name).map_err(|error| link_failure(&error))?;
+        drop(Hidden { path: name });
+        Ok(())
+    }
+
     /// The name is there. Another process may be about to sync it, and may die before.
     fn found(&self, place: &Path, turn: &Turn) -> Placed {
         match place.symlink_metadata() {
@@ -210,9 +219,14 @@ struct Hidden {
 }
 
 impl Hidden {
-    fn write(folder: &Path, bytes: &[u8]) -> Result<Self, Failure> {
+    /// A name that nothing has.
+    fn name(folder: &Path) -> Result<PathBuf, Failure> {
         let token = Token::random().map_err(|error| super::no_chance(&error))?;
-        let path = folder.join(format!("{HIDDEN}{}{TEMPORARY}", hex::encode(token.as_bytes())));
+        Ok(folder.join(format!("{HIDDEN}{}{TEMPORARY}", hex::encode(token.as_bytes()))))
+    }
+
+    fn write(folder: &Path, bytes: &[u8]) -> Result<Self, Failure> {
+        let path = Self::name(folder)?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]

@@ -44,6 +44,7 @@ DECLARE
     free   bigint;
     longest bigint;
     said_  added;
+    passed passing[] := '{}';
 BEGIN
     IF into_.max_len IS NOT NULL THEN
         -- Whoever adds meanwhile is counted.
@@ -80,6 +81,9 @@ BEGIN
                     INSERT INTO job_copy (grp, uid, state, priority, due, seq)
                     SELECT m.id, in_uids[nth], 0, in_priorities[nth], due_, seqs[nth] FROM unnest(subs) AS m;
                     added_ := added_ + 1;
+                    IF into_.events > 0 THEN
+                        passed := passed || (11, in_uids[nth], 0, NULL)::passing;
+                    END IF;
                     free := free - 1;
                     said_ := (nth, 'new', in_uids[nth], due_, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::added;
                     EXIT;
@@ -124,6 +128,7 @@ BEGIN
         END IF;
         PERFORM queue_ring(g, moment);
     END LOOP;
+    PERFORM queue_passed(into_.id, into_.events, passed, moment);
 END
 $$;
 

@@ -16,7 +16,7 @@ END
 $$;
 
 -- Makes running jobs, whose rows are locked, ready again: that is no loss. Those that were cancelled are over.
-CREATE FUNCTION queue_back(in_queue bigint, g queue_group, given job_copy[], moment bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION queue_back(from_ queue, g queue_group, given job_copy[], moment bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     uids bytea[] := ARRAY(SELECT x.uid FROM unnest(given) AS x WHERE NOT x.cancelled);
     over bytea[] := ARRAY(SELECT x.uid FROM unnest(given) AS x WHERE x.cancelled);
@@ -30,19 +30,24 @@ BEGIN
     WHERE u.grp = g.id AND u.uid = ANY (uids);
     IF cardinality(over) > 0 THEN
         DELETE FROM job_copy d WHERE d.grp = g.id AND d.uid = ANY (over);
-        PERFORM queue_ended(in_queue, over, array_fill(1::smallint, ARRAY[cardinality(over)]),
+        PERFORM queue_ended(from_.id, over, array_fill(1::smallint, ARRAY[cardinality(over)]),
             array_fill(NULL::bigint, ARRAY[cardinality(over)]), moment);
     END IF;
     PERFORM queue_counted(g.id, cardinality(uids), -cardinality(given), 0, 0, 0, cardinality(over), 0, moment);
     PERFORM queue_ring(g, moment);
+    IF from_.events > 0 THEN
+        PERFORM queue_passed(from_.id, from_.events, ARRAY(
+            SELECT (CASE WHEN x.cancelled THEN 14 ELSE 4 END, x.uid, x.attempts, g.id)::passing FROM unnest(given) AS x
+        ), moment);
+    END IF;
 END
 $$;
 
--- Makes leases longer. Since when: what the consumer got before and does not name came in an answer that was lost.
+-- Makes leases longer, and keeps how far some of the jobs are. Since when: what the consumer got before and does not name came in an answer that was lost.
 -- Answers with `cancelled` and `lost` jobs, and at the `end` how many were given back, and the time.
 CREATE FUNCTION queue_beat(
     in_namespace bytea, in_queue bytea, in_group bytea, in_consumer bytea, in_lease bigint, in_since bigint[],
-    in_uids bytea[], in_deliveries bigint[]
+    in_uids bytea[], in_deliveries bigint[], in_told bytea[], in_progress bytea[]
 ) RETURNS TABLE (what text, uid bytea, freed bigint, now bigint) LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
@@ -63,21 +68,26 @@ BEGIN
         UPDATE job_copy u SET lease = greatest(u.lease, moment + in_lease)
         WHERE u.grp = g.id AND u.uid = ANY (ARRAY(SELECT h.uid FROM unnest(held) AS h));
     END IF;
+    IF cardinality(in_told) > 0 THEN
+        UPDATE job_copy u SET progress = x.progress
+        FROM unnest(in_told, in_progress) AS x(uid, progress)
+        WHERE u.grp = g.id AND u.uid = x.uid AND x.uid = ANY (ARRAY(SELECT h.uid FROM unnest(held) AS h));
+    END IF;
     RETURN QUERY SELECT 'cancelled', h.uid, NULL::bigint, NULL::bigint FROM unnest(held) AS h WHERE h.cancelled;
     RETURN QUERY SELECT 'lost', x.uid, NULL::bigint, NULL::bigint
         FROM unnest(in_uids, in_deliveries) WITH ORDINALITY AS x(uid, delivery, nth)
         LEFT JOIN unnest(held) AS h ON h.uid = x.uid AND h.delivery = x.delivery
         WHERE h.uid IS NULL ORDER BY x.nth;
+    IF g.id IS NOT NULL THEN
+        PERFORM queue_seen(g.id, moment);
+    END IF;
     IF in_since[1] IS NOT NULL THEN
         given := ARRAY(
             SELECT c FROM job_copy c
             WHERE c.grp = g.id AND c.state = 1 AND c.consumer = in_consumer AND c.taken_at < in_since[1]
                 AND c.uid <> ALL (ARRAY(SELECT h.uid FROM unnest(held) AS h))
             ORDER BY c.uid LIMIT 256 FOR UPDATE SKIP LOCKED);
-        PERFORM queue_back(of_.id, g, given, moment);
-    END IF;
-    IF g.id IS NOT NULL THEN
-        PERFORM queue_seen(g.id, moment);
+        PERFORM queue_back(of_, g, given, moment);
     END IF;
     RETURN QUERY SELECT 'end', NULL::bytea, cardinality(given)::bigint, moment;
 END
@@ -110,6 +120,6 @@ BEGIN
                 AND c.uid <> ALL (ARRAY(SELECT u.uid FROM unnest(given) AS u))
             ORDER BY c.uid FOR UPDATE OF c);
     END IF;
-    PERFORM queue_back(of_.id, g, given || rest, now_ms());
+    PERFORM queue_back(of_, g, given || rest, now_ms());
 END
 $$;

@@ -31,6 +31,7 @@ DECLARE
     g      queue_group;
     c      job_copy;
     moment bigint;
+    passed passing[] := '{}';
 BEGIN
     SELECT * INTO of_ FROM queue q WHERE q.namespace = in_namespace AND q.name = in_queue;
     -- Steps that are under way know the group: they end first.
@@ -43,6 +44,7 @@ BEGIN
     removed := 0;
     FOR c IN SELECT * FROM job_copy l WHERE l.grp = g.id ORDER BY l.uid LIMIT in_most FOR UPDATE LOOP
         PERFORM queue_removed(of_.id, c, moment);
+        passed := passed || (14, c.uid, c.attempts, g.id)::passing;
         removed := removed + 1;
     END LOOP;
     is_last := removed < in_most;
@@ -54,6 +56,7 @@ BEGIN
             INSERT INTO queue_group (queue) VALUES (of_.id);
         END IF;
     END IF;
+    PERFORM queue_passed(of_.id, of_.events, passed, moment);
     RETURN NEXT;
 END
 $$;
@@ -83,7 +86,8 @@ END
 $$;
 
 CREATE FUNCTION queue_set_limits(
-    in_namespace bytea, in_queue bytea, in_concurrency bigint[], in_rate bigint[], in_max_len bigint[]
+    in_namespace bytea, in_queue bytea, in_concurrency bigint[], in_rate bigint[], in_max_len bigint[],
+    in_events bigint
 ) RETURNS TABLE (count bigint) LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
@@ -97,19 +101,22 @@ DECLARE
     g   queue_group;
 BEGIN
     UPDATE queue q
-    SET concurrency = in_concurrency[1], rate = in_rate[1], rate_window = in_rate[2], max_len = in_max_len[1]
+    SET concurrency = in_concurrency[1], rate = in_rate[1], rate_window = in_rate[2], max_len = in_max_len[1],
+        events = in_events
     WHERE q.id = of_.id;
     count := 0;
     FOR g IN SELECT * FROM queue_meant(of_.id, NULL) LOOP
         PERFORM queue_ring(g, now_ms());
         count := count + 1;
     END LOOP;
+    DELETE FROM queue_event e
+    WHERE e.queue = of_.id AND e.number <= (SELECT s.last FROM queue_stream s WHERE s.queue = of_.id) - in_events;
     RETURN NEXT;
 END
 $$;
 
 CREATE FUNCTION queue_limits(in_namespace bytea, in_queue bytea)
-RETURNS TABLE (concurrency bigint, rate bigint, rate_window bigint, max_len bigint) LANGUAGE plpgsql STABLE
+RETURNS TABLE (concurrency bigint, rate bigint, rate_window bigint, max_len bigint, events bigint) LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
@@ -117,7 +124,7 @@ SET enable_bitmapscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off AS $$
 BEGIN
-    RETURN QUERY SELECT q.concurrency, q.rate, q.rate_window, q.max_len FROM queue q
+    RETURN QUERY SELECT q.concurrency, q.rate, q.rate_window, q.max_len, q.events FROM queue q
     WHERE q.namespace = in_namespace AND q.name = in_queue;
 END
 $$;

@@ -27,7 +27,8 @@ CREATE TYPE job_info AS (
     result        bytea,
     taken_at      bigint,
     -- Not on the pages of a list.
-    history       bytea
+    history       bytea,
+    progress      bytea
 );
 
 CREATE FUNCTION queue_shown(g queue_group, c job_copy, j job, state smallint, first bigint, second bigint, third bigint)
@@ -36,7 +37,7 @@ BEGIN
     RETURN (g.id, first, second, third, j.uid, j.job_id, g.name, state, c.priority, c.attempts, c.losses, c.snoozes,
         c.given_back, c.redriven, j.added_at, CASE state WHEN 2 THEN c.lease WHEN 3 THEN c.died_at ELSE c.due END,
         c.consumer, c.reason, c.error, coalesce(c.payload, j.payload), j.settings, NULL, NULL, c.taken_at,
-        NULL)::job_info;
+        NULL, NULL)::job_info;
 END
 $$;
 
@@ -61,7 +62,9 @@ BEGIN
     END IF;
     RETURN QUERY SELECT i.grp, i.first, i.second, i.third, i.uid, i.job_id, i.name, i.state, i.priority, i.attempts,
             i.losses, i.snoozes, i.given_back, i.redriven, i.added_at, i.at, i.consumer, i.reason, i.error, i.payload,
-            i.settings, i.codec, i.result, i.taken_at, c.history
+            i.settings, i.codec, i.result, i.taken_at, c.history,
+            -- What was said of an earlier hand-out stays in the row until the next.
+            CASE c.state WHEN 1 THEN c.progress END
         FROM queue_meant(of_.id, NULL) AS m
         JOIN job_copy c ON c.grp = m.id AND c.uid = known.uid
         CROSS JOIN LATERAL queue_shown(m, c, known, queue_copy_state(c, moment), 0, 0, 0) AS i
@@ -70,7 +73,7 @@ BEGIN
         RETURN NEXT (NULL, 0, 0, 0, known.uid, known.job_id, NULL, queue_end_state(known), known.priority, 0, 0, 0, 0, 0,
             known.added_at, known.ended_at, NULL, NULL, NULL, '', known.settings,
             CASE WHEN known.result_until > moment THEN known.codec END,
-            CASE WHEN known.result_until > moment THEN known.result END, NULL, NULL)::job_info;
+            CASE WHEN known.result_until > moment THEN known.result END, NULL, NULL, NULL)::job_info;
     END IF;
 END
 $$;
@@ -304,5 +307,32 @@ BEGIN
         next := 0;
     END IF;
     RETURN NEXT;
+END
+$$;
+
+-- What passed in a queue, behind the event of a number: a row for each, and a last one without a number. In every row the
+-- number of the newest, and of the first that is kept.
+CREATE FUNCTION queue_events(in_namespace bytea, in_queue bytea, in_after bigint, in_limit bigint)
+RETURNS TABLE (
+    number bigint, at bigint, what smallint, uid bytea, name bytea, attempts bigint, newest bigint, first bigint
+) LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off AS $$
+DECLARE
+    of_   bigint;
+    last_ bigint;
+    kept  bigint;
+BEGIN
+    SELECT q.id INTO of_ FROM queue q WHERE q.namespace = in_namespace AND q.name = in_queue;
+    last_ := coalesce((SELECT s.last FROM queue_stream s WHERE s.queue = of_), 0);
+    kept := coalesce((SELECT min(e.number) FROM queue_event e WHERE e.queue = of_), last_ + 1);
+    RETURN QUERY SELECT e.number, e.at, e.what, e.uid,
+            (SELECT g.name FROM queue_group g WHERE g.id = e.grp), e.attempts, last_, kept
+        FROM queue_event e WHERE e.queue = of_ AND e.number > in_after ORDER BY e.number LIMIT in_limit;
+    RETURN QUERY SELECT NULL::bigint, NULL::bigint, NULL::smallint, NULL::bytea, NULL::bytea, NULL::bigint, last_, kept;
 END
 $$;

@@ -15,6 +15,7 @@ DECLARE
     known  job;
     c      job_copy;
     moment bigint := now_ms();
+    passed passing[] := '{}';
 BEGIN
     known := queue_job(of_.id, in_uid, in_job_id, moment);
     removed := 0;
@@ -32,6 +33,7 @@ BEGIN
     LOOP
         IF c.state = 0 THEN
             PERFORM queue_removed(of_.id, c, moment);
+            passed := passed || (14, c.uid, c.attempts, c.grp)::passing;
             removed := removed + 1;
         ELSIF c.state = 1 THEN
             UPDATE job_copy u
@@ -41,6 +43,7 @@ BEGIN
             told := told + 1;
         END IF;
     END LOOP;
+    PERFORM queue_passed(of_.id, of_.events, passed, moment);
     RETURN NEXT;
 END
 $$;
@@ -98,6 +101,7 @@ DECLARE
     known  job;
     holder job;
     moment bigint := now_ms();
+    passed passing[] := '{}';
 BEGIN
     FOR nth IN 1..cardinality(in_uids) LOOP
         uid := NULL;
@@ -124,12 +128,14 @@ BEGIN
                     history = queue_told(u.history, moment, 6, 0, NULL, NULL, NULL, NULL)
                 WHERE u.grp = g.id AND u.uid = c.uid;
                 PERFORM queue_counted(g.id, 1, 0, -1, 0, 0, 0, 0, NULL);
+                passed := passed || (6, c.uid, 0, g.id)::passing;
                 said := 'ready';
             END IF;
         END IF;
         RETURN NEXT;
     END LOOP;
     PERFORM queue_ring(g, moment);
+    PERFORM queue_passed(of_.id, of_.events, passed, moment);
 END
 $$;
 
@@ -175,6 +181,7 @@ DECLARE
     of_    queue := queue_enter(in_namespace, in_queue);
     c      job_copy;
     moment bigint := now_ms();
+    passed passing[] := '{}';
 BEGIN
     count := 0;
     FOR c IN
@@ -184,8 +191,10 @@ BEGIN
         ORDER BY l.grp, l.uid FOR UPDATE OF l
     LOOP
         PERFORM queue_removed(of_.id, c, moment);
+        passed := passed || (14, c.uid, c.attempts, c.grp)::passing;
         count := count + 1;
     END LOOP;
+    PERFORM queue_passed(of_.id, of_.events, passed, moment);
     RETURN NEXT;
 END
 $$;
@@ -206,6 +215,7 @@ DECLARE
     of_    queue := queue_enter(in_namespace, in_queue);
     c      job_copy;
     moment bigint := now_ms();
+    passed passing[] := '{}';
 BEGIN
     newest := CASE WHEN in_newest > 0 THEN in_newest ELSE (queue_seqs(1))[1] END;
     removed := 0;
@@ -216,10 +226,12 @@ BEGIN
         ORDER BY l.grp, l.uid LIMIT in_most FOR UPDATE OF l
     LOOP
         PERFORM queue_removed(of_.id, c, moment);
+        passed := passed || (14, c.uid, c.attempts, c.grp)::passing;
         removed := removed + 1;
         grp := c.grp;
         uid := c.uid;
     END LOOP;
+    PERFORM queue_passed(of_.id, of_.events, passed, moment);
     RETURN NEXT;
 END
 $$;

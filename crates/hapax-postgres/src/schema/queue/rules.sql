@@ -65,6 +65,35 @@ BEGIN
 END
 $$;
 
+-- What happened to a job: 1 retried, 2 snoozed, 3 lost, 4 given back, 5 dead, 6 redriven, 11 added, 12 started, 13 done,
+-- 14 cancelled.
+CREATE TYPE passing AS (
+    what     smallint,
+    uid      bytea,
+    attempts bigint,
+    grp      bigint
+);
+
+-- Tells what passed, and forgets what is too old. The last that a step does: others wait until its commit. Numbers have no
+-- gaps, and begin at the time in microseconds.
+CREATE FUNCTION queue_passed(in_queue bigint, in_kept bigint, passed passing[], moment bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    many    bigint := cardinality(passed);
+    newest  bigint;
+BEGIN
+    IF in_kept = 0 OR many = 0 THEN
+        RETURN;
+    END IF;
+    INSERT INTO queue_stream AS s (queue, last) VALUES (in_queue, moment * 1000 + many - 1)
+    ON CONFLICT (queue) DO UPDATE SET last = s.last + many RETURNING s.last INTO newest;
+    INSERT INTO queue_event (queue, number, at, what, uid, grp, attempts)
+    SELECT in_queue, newest - many + x.nth, moment, x.what, x.uid, x.grp, x.attempts
+    FROM unnest(passed) WITH ORDINALITY AS x(what, uid, attempts, grp, nth);
+    DELETE FROM queue_event e WHERE e.queue = in_queue AND e.number <= newest - in_kept;
+END
+$$;
+
 -- No group of the queue is dropped while somebody holds this.
 CREATE FUNCTION queue_lock(in_queue bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT x'6861706100000000'::bigint | in_queue

@@ -36,7 +36,9 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION queue_remove_schedule(in_namespace bytea, in_name bytea) RETURNS TABLE (count bigint) LANGUAGE plpgsql
+-- Removes a schedule; where a revision is given, only while owner and revision are still those.
+CREATE FUNCTION queue_remove_schedule(in_namespace bytea, in_name bytea, in_owner bytea, in_revision bigint[])
+RETURNS TABLE (count bigint) LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
@@ -45,7 +47,8 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET lock_timeout = '1s' AS $$
 BEGIN
-    DELETE FROM schedule s WHERE s.namespace = in_namespace AND s.name = in_name;
+    DELETE FROM schedule s WHERE s.namespace = in_namespace AND s.name = in_name
+        AND (in_revision[1] IS NULL OR s.owner IS NOT DISTINCT FROM in_owner AND s.revision = in_revision[1]);
     GET DIAGNOSTICS count = ROW_COUNT;
     RETURN NEXT;
 END

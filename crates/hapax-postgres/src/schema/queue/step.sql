@@ -77,6 +77,8 @@ DECLARE
     taken   bytea[] := '{}';
     fence   bigint;
     later   bigint;
+    -- Only of a queue that keeps events.
+    passed  passing[] := '{}';
 BEGIN
     -- In the order of their table. Apart from the jobs: a receipt is kept whoever has the job by now.
     IF cardinality(in_keys) > 0 THEN
@@ -97,7 +99,7 @@ BEGIN
             seqs := queue_seqs(cardinality(in_uids));
         END IF;
         FOR it IN
-            SELECT x.nth, c.uid, c.state, c.delivery, c.consumer, c.cancelled
+            SELECT x.nth, c.uid, c.state, c.delivery, c.consumer, c.cancelled, c.attempts
             FROM unnest(in_uids) WITH ORDINALITY AS x(uid, nth) JOIN job_copy c ON c.grp = g.id AND c.uid = x.uid
             ORDER BY c.uid, x.nth FOR UPDATE OF c
         LOOP
@@ -108,6 +110,11 @@ BEGIN
             last := it.uid;
             applied[at] := true;
             running := running - 1;
+            IF from_.events > 0 THEN
+                passed := passed || (
+                    CASE WHEN in_ends[at] = 0 THEN 13 WHEN it.cancelled THEN 14 ELSE (ARRAY[1, 2, 5, 5])[in_ends[at]] END,
+                    it.uid, it.attempts + (NOT it.cancelled AND in_ends[at] IN (1, 3))::int, g.id)::passing;
+            END IF;
             IF in_ends[at] = 0 OR it.cancelled THEN
                 gone := gone || it.uid;
                 ended := ended || it.uid;
@@ -160,6 +167,11 @@ BEGIN
         LIMIT least((in_want + 1) / 2, 16) FOR UPDATE SKIP LOCKED
     LOOP
         running := running - 1;
+        IF from_.events > 0 THEN
+            passed := passed || (
+                CASE WHEN owed.cancelled THEN 14 WHEN owed.losses + 1 > in_max_losses THEN 5 ELSE 3 END,
+                owed.uid, owed.attempts, g.id)::passing;
+        END IF;
         IF owed.cancelled THEN
             cancels := cancels + 1;
             gone := gone || owed.uid;
@@ -227,8 +239,14 @@ BEGIN
         waiting := waiting - cardinality(taken);
         running := running + cardinality(taken);
         UPDATE job_copy u
-        SET state = 1, delivery = u.delivery + 1, consumer = in_consumer, lease = moment + in_lease, taken_at = moment
+        SET state = 1, delivery = u.delivery + 1, consumer = in_consumer, lease = moment + in_lease, taken_at = moment,
+            progress = NULL
         WHERE u.grp = g.id AND u.uid = ANY (taken);
+        IF from_.events > 0 THEN
+            passed := passed || ARRAY(
+                SELECT (12, t.uid, t.attempts, g.id)::passing FROM unnest(taken) WITH ORDINALITY AS x(uid, nth)
+                JOIN job_copy t ON t.grp = g.id AND t.uid = x.uid ORDER BY x.nth);
+        END IF;
     END IF;
     IF from_.rate IS NOT NULL AND later IS NOT NULL THEN
         g.bucket_used := g.bucket_used + cardinality(taken)::numeric * from_.rate_window;
@@ -249,6 +267,7 @@ BEGIN
     IF cardinality(in_uids) > 0 THEN
         PERFORM queue_ring(g, moment);
     END IF;
+    PERFORM queue_passed(from_.id, from_.events, passed, moment);
 
     FOR nth IN 1..cardinality(in_uids) LOOP
         RETURN NEXT ('finished', nth, applied[nth], (keys[in_key_of[nth]]).said, (keys[in_key_of[nth]]).state,

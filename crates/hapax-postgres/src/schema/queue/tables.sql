@@ -9,6 +9,8 @@ CREATE TABLE queue (
     rate                bigint,
     rate_window         bigint,
     max_len             bigint,
+    -- So many events are kept.
+    events              bigint   NOT NULL DEFAULT 0,
     UNIQUE (namespace, name)
 );
 
@@ -100,6 +102,8 @@ CREATE TABLE job_copy (
     consumer            bytea,
     lease               bigint,
     taken_at            bigint,
+    -- How far it is, since it was taken.
+    progress            bytea,
     -- Of a dead one.
     reason              bytea,
     died_at             bigint,
@@ -115,6 +119,25 @@ CREATE INDEX job_waiting ON job_copy (grp, priority, due, seq) WHERE state = 0;
 CREATE INDEX job_leased ON job_copy (grp, lease, uid) WHERE state = 1;
 CREATE INDEX job_held ON job_copy (grp, consumer) WHERE state = 1;
 CREATE INDEX job_died ON job_copy (grp, died_at, seq) WHERE state = 2;
+
+-- What passed in a queue that keeps events: which group (none: all), and how often the job had failed.
+CREATE TABLE queue_event (
+    queue               bigint   NOT NULL,
+    number              bigint   NOT NULL,
+    at                  bigint   NOT NULL,
+    what                smallint NOT NULL,
+    uid                 bytea    NOT NULL,
+    grp                 bigint,
+    attempts            bigint   NOT NULL,
+    PRIMARY KEY (queue, number)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+
+-- The number of the last event. A step locks it last, and holds it until its commit: who reads events sees them in their
+-- order, and none comes later than one that was seen.
+CREATE TABLE queue_stream (
+    queue               bigint   PRIMARY KEY,
+    last                bigint   NOT NULL
+) WITH (fillfactor = 50);
 
 CREATE TABLE schedule (
     namespace           bytea    NOT NULL,

@@ -2,14 +2,14 @@
 -- ARGV: groups, numbers, how the groups of a new queue are, how many jobs, how many runs of jobs whose uids come one after
 -- the other (32 at most; their keys come last), for each run its first bit and its length; then for each job, one kind
 -- after the other: uids, fields of ids, bodies from `remember` on, what else ('r', 'k' or 'p' on a conflict, class, '+'
--- and a delay or '@' and an instant).
+-- and a delay or '@' and an instant; once where it is that of all).
 -- Answers {'ok', now, for each: when it is due | {'p', uid, due} | {'d', uid, state [, result]} | {'r', uid, print} |
 -- {'f', depth, oldest}, whether the queue is new}.
 local jobs, runs = tonumber(ARGV[4]), tonumber(ARGV[5])
 local all = groups()
-local wanted = { 'g', 'seq', 'max', 'classes' }
+local wanted = { 'g', 'seq', 'max', 'classes', 'ev' }
 for k = 1, #all do
-  wanted[4 + k] = 'a' .. all[k].n
+  wanted[5 + k] = 'a' .. all[k].n
 end
 local meta = call('HMGET', FACTS, unpack(wanted))
 local there = meta[1] or ''
@@ -18,6 +18,7 @@ if there ~= ARGV[1] then
 end
 seq = tonumber(meta[2]) or 0
 local max, classes = tonumber(meta[3]), meta[4] or ''
+kept = tonumber(meta[5]) or 0
 local first_uid = 5 + 2 * runs
 local first_field, first_body = first_uid + jobs, first_uid + 2 * jobs
 local first_rest = first_uid + 3 * jobs
@@ -85,7 +86,7 @@ end
 -- The class of a job, when it is due, and what to do on a conflict. Most are like the one before.
 local last_rest, last_class, last_due, last_conflict
 local function rest_of(i)
-  local rest = ARGV[first_rest + i]
+  local rest = ARGV[first_rest + i] or ARGV[first_rest + 1]
   if rest ~= last_rest then
     local conflict, class, sign = byte(rest, 1, 3)
     local ms = tonumber(sub(rest, 4))
@@ -168,7 +169,7 @@ local function again(i, field)
 end
 
 local put_bodies, put_ids, put_jobs, count = {}, {}, { {}, {}, {}, {} }, 0
-local is_ready, is_delayed, is_undone, head, head_due = false, false, false, nil, nil
+local is_ready, is_delayed, is_undone, head, head_due, score = false, false, false, nil, nil, nil
 for i = 1, jobs do
   local uid, field = ARGV[first_uid + i], ARGV[first_field + i]
   local body, answer = mine[uid], nil
@@ -191,13 +192,13 @@ for i = 1, jobs do
     seq = seq + 1
     local place = pack('>I6', seq)
     if due ~= head_due then
-      head, head_due = pack('>i8i8', now, due), due
+      head, head_due, score = pack('>i8i8', now, due), due, text(due)
     end
     body = '\1' .. string.char(class) .. place .. head .. ARGV[first_body + i]
     put_bodies[2 * count + 1], put_bodies[2 * count + 2] = uid, body
     local put = put_jobs[class + 1]
     local n = #put
-    put[n + 1], put[n + 2] = due, place .. uid
+    put[n + 1], put[n + 2] = score, place .. uid
     if field ~= '' then
       n = #put_ids
       put_ids[n + 1], put_ids[n + 2] = field, uid .. print_of(i) .. '\0'
@@ -207,6 +208,9 @@ for i = 1, jobs do
       end
     end
     mine[uid], new[i] = body, true
+    if kept > 0 then
+      pass(nil, 11, uid, 0)
+    end
     count, depth = count + 1, depth + 1
     if due <= now then
       is_ready = true
@@ -246,7 +250,7 @@ if count > 0 then
   for k = 1, #all do
     local g = all[k]
     call('HSET', g.bodies, unpack(put_bodies))
-    note(wanted[4 + k], (tonumber(meta[4 + k]) or 0) + count)
+    note(wanted[5 + k], (tonumber(meta[5 + k]) or 0) + count)
     if is_ready then
       wake(g)
     end

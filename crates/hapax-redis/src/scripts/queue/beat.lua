@@ -1,5 +1,6 @@
 -- Makes the leases of a worker's jobs longer, and gives back those that came in an answer that it never got.
--- ARGV: groups, numbers, consumer, lease, the time of its last beat (-1: none), how many jobs, the name of each.
+-- ARGV: groups, numbers, consumer, lease, the time of its last beat (-1: none), how many jobs, the name of each; then for
+-- some of them, which one it is, and how far.
 -- Answers {'ok', now, for each '1' or '0' (not its own), for each '1' (cancelled) or '0', how many were given back}.
 local g = group(1)
 local there = stale(call('HGET', FACTS, 'g') or '')
@@ -30,6 +31,13 @@ if jobs > 0 then
         cancels[i] = '1'
       end
     end
+  end
+end
+for at = 7 + jobs, #ARGV, 2 do
+  local n = tonumber(ARGV[at])
+  if own[n] == '1' then
+    -- A server without room refuses it; nothing hangs on it.
+    redis.pcall('HSET', g.facts, 'p' .. uids[n], sub(ARGV[6 + n], 17, 24) .. ARGV[at + 1])
   end
 end
 local free = {}

@@ -1,7 +1,7 @@
 -- What all scripts of a queue have: where things lie, and how a job moves between them.
 --
 -- KEYS, for all: the queue's own (its facts, what is remembered by id, when that ends, what ended lately, what ended
--- before that), then ten for each group that the caller knows: the waiting jobs of the four classes, bodies, what
+-- before that, events), then ten for each group that the caller knows: the waiting jobs of the four classes, bodies, what
 -- happened to them, dead letters, running jobs, how many of those each consumer has, wake-up marks.
 -- ARGV[1]: the groups as the caller knows them; where that is not how they are, nothing is done, and the answer is
 -- {'groups', now, how they are}. ARGV[2]: the numbers of the groups whose keys are given.
@@ -16,13 +16,17 @@
 -- with two and four bytes of length in front, the payload. It never changes while the job moves. What happened is kept
 -- apart, and only once something has: flags(1) attempts losses snoozes given_back redriven (4 each) due(8)
 -- snoozed_since(8) reason(1) seq(6), the error. Flags: 1 somebody cancelled it while it ran, 2 no worker ever had it.
--- Beside it lies, under 'h' and the uid, what is told of it: `story.lua`.
+-- Beside it lies, under 'h' and the uid, what is told of it: `story.lua`; and under 'p' and the uid how far it is: the
+-- delivery(8) by which that was said, and what was said.
+--
+-- Events are a list of the last ones: at(8) what(1) number of the group(4, the highest: all) attempts(4) UID(16). The
+-- queue's facts have how many are kept ('ev': none, where it is not there) and the number of the last ('en').
 --
 -- What is remembered by id lies under 'k' and the id: UID(16) fingerprint(34) state(1) while a group holds the job, and
 -- until(8) ended(8) class(1) added(8) due(8) settings behind it from then on. 'u' and the uid: the same for a job
 -- without an id whose result is kept. 'r' and the uid: until(8) and a result.
 local call, sub, byte, pack, unp = redis.call, string.sub, string.byte, struct.pack, struct.unpack
-local FACTS, IDS, ENDS, LATELY, BEFORE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local FACTS, IDS, ENDS, LATELY, BEFORE, EVENTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local RUNNING, READY, DELAYED, DEAD, DONE, CANCELLED = 6, 5, 4, 3, 2, 1
 local RESENDS, REMEMBERED = 600000, 4096
 local now_packed = pack('>i8', now)
@@ -36,7 +40,7 @@ if not numbers[1] then
 end
 
 local function group(k)
-  local at = 5 + (k - 1) * 10
+  local at = 6 + (k - 1) * 10
   return {
     k = k,
     n = numbers[k],
@@ -74,6 +78,12 @@ local function note(field, value)
   written[#written + 1] = value
 end
 
+-- A whole number as a text. A server writes each number among the arguments of a command anew, in a slower way: what many
+-- jobs share is a text.
+local function text(number)
+  return string.format('%.0f', number)
+end
+
 local lately, remembered, ends = {}, {}, {}
 local function push(list, a, b)
   list[#list + 1] = a
@@ -94,7 +104,28 @@ local function count(g, what, by)
   counted[field] = (counted[field] or 0) + by
 end
 
+-- What passed: 1 retried, 2 snoozed, 3 lost, 4 given back, 5 dead, 6 redriven, 11 added, 12 started, 13 done, 14 cancelled.
+-- Without `attempts` they are looked up, so the job must be there yet. `kept`: how many are kept, where that is known.
+local kept, passed = nil, {}
+local function pass(g, what, uid, attempts)
+  kept = kept or tonumber(call('HGET', FACTS, 'ev')) or 0
+  if kept == 0 then
+    return
+  end
+  if not attempts then
+    local value = call('HGET', g.facts, uid)
+    attempts = value and unp('>I4', value, 2) or 0
+  end
+  passed[#passed + 1] = now_packed .. pack('>BI4I4', what, g and g.n or 4294967295, attempts) .. uid
+end
+
 local function save()
+  if #passed > 0 then
+    local last = tonumber(call('HGET', FACTS, 'en')) or now * 1000 - 1
+    note('en', string.format('%.0f', last + #passed))
+    call('RPUSH', EVENTS, unpack(passed))
+    call('LTRIM', EVENTS, -kept, -1)
+  end
   if #lately > 0 then
     if call('HLEN', LATELY) >= REMEMBERED then
       call('UNLINK', BEFORE)

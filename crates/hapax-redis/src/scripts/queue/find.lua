@@ -1,7 +1,7 @@
 -- What is known of a job.
 -- ARGV: groups, numbers, which job.
 -- Answers {'ok', now, for each group that has it {number, state, time, body, what happened, consumer, since when it runs,
--- its history}, uid, the field of its id, what is remembered of it, its result}.
+-- its history, how far it is}, uid, the field of its id, what is remembered of it, its result}.
 local there = stale(call('HGET', FACTS, 'g') or '')
 if there then
   return there
@@ -14,13 +14,15 @@ end
 local found = {}
 for _, g in ipairs(all) do
   local state, at, body, value = place(g, uid)
-  local consumer, taken = '', -1
+  local consumer, taken, delivery, said = '', -1, nil, nil
   if state == RUNNING then
-    at, consumer, taken = run_of(g, uid, 10)
+    at, consumer, taken, delivery = run_of(g, uid, 10)
+    said = call('HGET', g.facts, 'p' .. uid)
   end
   if state then
     found[#found + 1] = {
       tonumber(g.n), state, at, body, value or '', consumer, taken, value and call('HGET', g.facts, 'h' .. uid) or '',
+      said and sub(said, 1, 8) == delivery and sub(said, 9) or '',
     }
   end
 end

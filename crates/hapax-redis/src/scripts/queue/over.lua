@@ -33,10 +33,10 @@ local function is_held_elsewhere(g, uid)
 end
 
 -- The part of a memory that most jobs of a script share.
-local stamped_state, stamped_till, stamped
+local stamped_state, stamped_till, stamped, stamped_text
 local function stamp(state, till)
   if state ~= stamped_state or till ~= stamped_till then
-    stamped_state, stamped_till = state, till
+    stamped_state, stamped_till, stamped_text = state, till, text(till)
     stamped = string.char(state) .. pack('>i8i8', till, now)
   end
   return stamped
@@ -66,7 +66,7 @@ local function over(g, uid, body, state, keep, free)
       local remember = unp('>i8', body, 25)
       local till = now + remember
       push(remembered, field, record_of(uid, body, state, till))
-      push(ends, till, field)
+      push(ends, stamped_text, field)
       if keep and keep > remember then
         push(remembered, 'u' .. uid, record_of(uid, body, state, now + keep))
         push(ends, now + keep, 'u' .. uid)
@@ -97,8 +97,9 @@ end
 
 -- Takes a job out of a group for good.
 local function drop(g, uid)
+  pass(g, 14, uid)
   call('HDEL', g.bodies, uid)
-  call('HDEL', g.facts, uid, 'h' .. uid)
+  call('HDEL', g.facts, uid, 'h' .. uid, 'p' .. uid)
 end
 
 local function cancelled(g, uid, body)

@@ -10,12 +10,13 @@ local g = group(1)
 local consumer, want, lease, max_losses = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local finishes, letters = tonumber(ARGV[7]), ARGV[8]
 local meta = call('HMGET', FACTS, 'g', 'fence', 'classes', 'most', 'rate', 'window', 'p' .. g.n, 'u' .. g.n,
-  't' .. g.n, 'd' .. g.n)
+  't' .. g.n, 'd' .. g.n, 'ev')
 local there = stale(meta[1] or '')
 if there then
   return there
 end
 local has_facts = call('EXISTS', g.facts) == 1
+kept = tonumber(meta[11]) or 0
 local delta, dirty = 0, false
 
 local marks = {}
@@ -49,7 +50,13 @@ if finishes > 0 then
           if facts[n] then
             gone[#gone + 1] = 'h' .. uid
           end
+          if has_facts then
+            gone[#gone + 1] = 'p' .. uid
+          end
           done = done + 1
+          if kept > 0 then
+            pass(g, 13, uid, facts[n] and unp('>I4', facts[n], 2) or 0)
+          end
           if letter == 68 then
             keep = tonumber(ARGV[at])
             push(remembered, 'r' .. uid, pack('>i8', now + keep) .. ARGV[at + 1])
@@ -62,7 +69,9 @@ if finishes > 0 then
         local f = n and body and facts_of(facts[n], body)
         if f and is_cancelled(f) then
           push(gone, uid, 'h' .. uid)
+          gone[#gone + 1] = 'p' .. uid
           count(g, 'c', 1)
+          pass(g, 14, uid, f.attempts)
           over(g, uid, body, CANCELLED)
           f = nil
         end
@@ -111,7 +120,7 @@ end
 -- A job that was lost keeps no receipt from being stored.
 local completed = {}
 if complete_keys then
-  local before = 5 + 10 * #numbers
+  local before = 6 + 10 * #numbers
   local keys = #KEYS - before
   completed = complete_keys({ unpack(KEYS, before + 1) }, { unpack(ARGV, #ARGV - 3 * keys + 1) })
 end
@@ -168,7 +177,7 @@ end
 local fence = math.max((tonumber(meta[2]) or 0) + 1, time[1] * 1000000 + time[2])
 local uids, bodies, facts = {}, {}, {}
 if #names > 0 then
-  local tail, running, till = pack('>I8', fence) .. consumer, {}, now + lease
+  local tail, running, till = pack('>I8', fence) .. consumer, {}, text(now + lease)
   for n = 1, #names do
     local uid = sub(names[n], 7)
     uids[n] = uid
@@ -178,6 +187,11 @@ if #names > 0 then
   bodies = call('HMGET', g.bodies, unpack(uids))
   if has_facts then
     facts = call('HMGET', g.facts, unpack(uids))
+  end
+  if kept > 0 then
+    for n = 1, #uids do
+      pass(g, 12, uids[n], facts[n] and unp('>I4', facts[n], 2) or 0)
+    end
   end
   delta = delta + #names
   note('fence', string.format('%.0f', fence))

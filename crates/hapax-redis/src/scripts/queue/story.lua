@@ -2,8 +2,12 @@
 
 -- Puts an event behind the history of a job: 1 retried, 2 snoozed, 3 lost, 4 given back, 5 dead, 6 redriven, 7 edited,
 -- 8 cancelled, 9 rescheduled, 10 replaced. The form is that of `hapax_core::queue::history`; the first event and the last
--- ones are kept. A job that has a history has facts as well, and with them both go.
+-- ones are kept. A job that has a history has facts as well, and with them both go. The first six
+-- pass in the queue, too.
 local function tell(g, uid, what, attempts, consumer, due, reason, error)
+  if what < 7 then
+    pass(g, what, uid, attempts)
+  end
   local told = call('HGET', g.facts, 'h' .. uid) or '\1\0\0\0\0\0'
   local events, dropped = byte(told, 2), unp('>I4', told, 3)
   if byte(told) ~= 1 then

@@ -6,7 +6,7 @@ if there then
   return there
 end
 local g = group(1)
-call('UNLINK', unpack(KEYS, 6, 15))
+call('UNLINK', unpack(KEYS, 7, 16))
 for field in string.gmatch('adclputs', '.') do
   call('HDEL', FACTS, field .. g.n)
 end

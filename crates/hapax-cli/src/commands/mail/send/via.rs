@@ -1,9 +1,9 @@
 //! `--via`: where mails go, and the scope that their keys have there.
 
-use crate::{failure::Failure, text};
+use crate::{exit::Exit, failure::Failure, output, text};
 use hapax::{
     core::Fingerprint,
-    mail::{Outbox, Stub, Transport},
+    mail::{MailCategory, Outbox, Stub, Transport},
 };
 use std::{
     ffi::OsString,
@@ -92,6 +92,26 @@ impl Target {
         }
     }
 
+    /// Whether it can be delivered to at all, for who takes jobs: not each of them is to find that out.
+    pub(crate) async fn check(&self) -> Result<(), Failure> {
+        let Self::File(folder) = self else { return Ok(()) };
+        let shown = text::shown(&folder.display().to_string());
+        match Outbox::new(folder).check().await {
+            Ok(()) => Ok(()),
+            Err(fault) if fault.category == MailCategory::Configuration => {
+                let detail = fault.detail.unwrap_or_default();
+                let message = format!("no mail can be written to {shown}: {detail} ({})", fault.code);
+                Err(Failure::new(Exit::Unreachable, "mail.invalid_transport", message)
+                    .help("give a folder that can be made and written; no job was taken"))
+            }
+            // It may pass: mails are tried again.
+            Err(fault) => {
+                output::warn(&format!("no mail can be written to {shown} yet: {fault}"));
+                Ok(())
+            }
+        }
+    }
+
     pub(crate) fn open(&self) -> Via {
         let transport: Arc<dyn Transport> = match self {
             Self::File(folder) => Arc::new(Outbox::new(folder)),
@@ -146,7 +166,7 @@ mod tests {
     fn other_transports_are_refused_without_their_secrets() {
         for url in ["smtp://user:secret@host", "fax:secret", "secret", "file:", "stub:x"] {
             let failure = Target::parse(url).unwrap_err();
-            assert_eq!(failure.exit, crate::exit::Exit::Usage, "{url}");
+            assert_eq!(failure.exit, Exit::Usage, "{url}");
         }
         assert!(!format!("{:?}", Target::parse("smtp://user:secret@host").unwrap_err()).contains("secret"));
     }
