@@ -20,8 +20,9 @@ use std::{
 };
 
 fn main() -> ExitCode {
-    let tests: [(&'static str, fn()); 9] = [
+    let tests: [(&'static str, fn()); 10] = [
         ("mongodb::once_runs_on_one_machine", once_runs_on_one_machine_by_mongodb),
+        ("mongodb::a_lock_and_a_limit_are_of_all_machines", a_lock_and_a_limit_by_mongodb),
         ("postgres::once_runs_on_one_machine", once_runs_on_one_machine_by_postgres),
         ("postgres::each_time_is_one_job_of_two_machines", each_time_is_one_job_by_postgres),
         ("redis::each_time_is_one_job_of_two_machines", each_time_is_one_job_by_redis),
@@ -62,6 +63,21 @@ fn once_runs_on_one_machine_by_mongodb() {
     assert!(object["facts"]["version"].as_str().unwrap().starts_with("MongoDB "), "{object}");
     // The same machine, which may be busy.
     assert!(object["clock_ahead_ms"].as_i64().unwrap().abs() < 1_000, "{object}");
+}
+
+fn a_lock_and_a_limit_by_mongodb() {
+    let server = SharedMongo::join();
+    let url = mongodb::in_database(&server.url(), &format!("lock_{}", std::process::id()));
+    let (here, there) = (Sandbox::new(), Sandbox::new());
+    let run = ["lock", "run", "report", "--store", &url];
+    let shown = here.sh(&run, "echo $HAPAX_FENCE").exits(0).stdout;
+    let later = there.sh(&run, "echo $HAPAX_FENCE").exits(0).stdout;
+    let fence = |text: &str| text.trim().parse::<u64>().unwrap();
+    assert!(fence(&later) > fence(&shown), "{later} after {shown}");
+    let check = ["limit", "check", "login", "--limit", "2", "--window", "1h", "--store", &url];
+    for (machine, code) in [(&here, 0), (&there, 0), (&here, 75)] {
+        machine.hapax(&check).exits(code);
+    }
 }
 
 fn once_runs_on_one_machine_by_postgres() {

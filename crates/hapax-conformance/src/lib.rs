@@ -65,7 +65,7 @@ pub use crate::{
     harness::StoreUnderTest,
     insisting::{Faults, Insisting},
     limit::LimitUnderTest,
-    lock::LockUnderTest,
+    lock::{LaterLocks, LockUnderTest},
     queue::{HandedOut, InsistingQueues, QueueClient, QueueUnderTest},
     suite::{Case, Outcome, Suite, cases, limit_cases, lock_cases, main, queue_cases},
     urls::untrue_options,

@@ -7,11 +7,20 @@ use crate::{
     value::number,
     write::{Write, Wrote},
 };
-use mongodb::bson::{Bson, Document, doc};
+use hapax_core::Timestamp;
+use mongodb::{
+    bson::{Bson, Document, doc},
+    options::{Acknowledgment, WriteConcern},
+};
+use std::sync::LazyLock;
 use tokio::time::Instant;
 
-/// The code of a second document under a unique key.
-const DUPLICATE: i64 = 11_000;
+/// So many documents are removed in one trip.
+const MOST: usize = 1_024;
+
+/// That a write waits for the majority and its journal, for the driver.
+pub(crate) static MAJORITY: LazyLock<WriteConcern> =
+    LazyLock::new(|| WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build());
 
 /// What became of many statements.
 #[derive(Debug)]
@@ -40,18 +49,18 @@ impl Sessions {
         resend: bool,
         deadline: Instant,
     ) -> Result<Wrote, Failure> {
-        let written = self.write_many(vec![write], resend, deadline).await?;
-        lone(written)
+        self.write_in(&self.options.collection, write, resend, deadline).await
     }
 
-    /// One statement that may be sent twice, on another collection.
-    pub(crate) async fn write_to(
+    /// One statement, on any collection.
+    pub(crate) async fn write_in(
         &self,
         collection: &str,
         write: Write,
+        resend: bool,
         deadline: Instant,
     ) -> Result<Wrote, Failure> {
-        lone(self.write_all(collection, vec![write], true, deadline).await?)
+        lone(self.write_many_in(collection, vec![write], resend, deadline).await?)
     }
 
     /// Statements of one kind, each on a key of its own, in one trip. One that fails leaves the others alone.
@@ -61,10 +70,11 @@ impl Sessions {
         resend: bool,
         deadline: Instant,
     ) -> Result<Written, Failure> {
-        self.write_all(&self.options.collection, writes, resend, deadline).await
+        self.write_many_in(&self.options.collection, writes, resend, deadline).await
     }
 
-    async fn write_all(
+    /// The same on any collection.
+    pub(crate) async fn write_many_in(
         &self,
         collection: &str,
         writes: Vec<Write>,
@@ -74,7 +84,7 @@ impl Sessions {
         let mut command = statements(collection, writes);
         let limit = Self::server_ms(deadline);
         command.insert("ordered", false);
-        command.insert("writeConcern", doc! { "w": "majority", "j": true, "wtimeout": limit });
+        command.insert("writeConcern", concern(limit));
         command.insert("maxTimeMS", limit);
         let reply = self.call(command, resend, deadline).await?;
         let errors = match reply.get("writeErrors") {
@@ -90,9 +100,34 @@ impl Sessions {
         }
     }
 
+    /// Changes what a filter finds, and shows it as it is then; none where it finds nothing. Not sent twice.
+    pub(crate) async fn modify(
+        &self,
+        collection: &str,
+        filter: Document,
+        update: Document,
+        deadline: Instant,
+    ) -> Result<Option<Document>, Failure> {
+        let limit = Self::server_ms(deadline);
+        let command = doc! {
+            "findAndModify": collection,
+            "query": filter,
+            "update": update,
+            "new": true,
+            "writeConcern": concern(limit),
+            "maxTimeMS": limit,
+        };
+        let mut reply = self.call(command, false, deadline).await?;
+        match reply.remove("value") {
+            None | Some(Bson::Null) => Ok(None),
+            Some(Bson::Document(found)) => Ok(Some(found)),
+            Some(_) => Err(Failure::nonsense(&self.place)),
+        }
+    }
+
     fn failed(&self, error: &Document) -> Option<(usize, Refused)> {
         let (at, code) = (usize::try_from(number(error, "index")?).ok()?, number(error, "code")?);
-        if code != DUPLICATE {
+        if code != i64::from(error::DUPLICATE) {
             let name = error.get_str("codeName").unwrap_or_default();
             let failure = error::of_code(&self.place, i32::try_from(code).unwrap_or(0), name);
             return Some((at, Refused::Failed(failure)));
@@ -139,9 +174,53 @@ impl Sessions {
 
     /// What is under an id.
     pub(crate) async fn look(&self, id: &str, deadline: Instant) -> Result<Option<Document>, Failure> {
-        let found = self.find(&self.options.collection, doc! { "_id": id }, 1, None, deadline).await?;
+        self.look_in(&self.options.collection, id, deadline).await
+    }
+
+    /// The same in any collection.
+    pub(crate) async fn look_in(
+        &self,
+        collection: &str,
+        id: &str,
+        deadline: Instant,
+    ) -> Result<Option<Document>, Failure> {
+        let found = self.find(collection, doc! { "_id": id }, 1, None, deadline).await?;
         Ok(found.into_iter().next())
     }
+
+    /// Removes up to so many locks or limits of those that were over then, as [`later`](crate::value::later) says; how many.
+    pub(crate) async fn remove_due(
+        &self,
+        collection: &str,
+        over: Timestamp,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<usize, Failure> {
+        let (over, mut gone) = (doc! { "$lte": over.as_millis() }, 0);
+        while gone < limit && Instant::now() < deadline {
+            let most = (limit - gone).min(MOST);
+            let (filter, id) = (doc! { "ends": &over }, doc! { "_id": 1 });
+            let found = self.find(collection, filter, most, Some(id), deadline).await?;
+            let count = found.len();
+            let remove = |mut document: Document| {
+                document.insert("ends", over.clone());
+                Write::Delete(document)
+            };
+            let writes: Vec<_> = found.into_iter().map(remove).collect();
+            if writes.is_empty() {
+                break;
+            }
+            gone += self.write_many_in(collection, writes, true, deadline).await?.count;
+            if count < most {
+                break;
+            }
+        }
+        Ok(gone)
+    }
+}
+
+fn concern(limit: i64) -> Document {
+    doc! { "w": "majority", "j": true, "wtimeout": limit }
 }
 
 fn lone(written: Written) -> Result<Wrote, Failure> {

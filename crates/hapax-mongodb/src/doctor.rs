@@ -28,8 +28,9 @@ impl MongoStore {
         let build = sessions.call_in("admin", doc! { "buildInfo": 1 }, true, deadline).await;
         let build = build.map_err(Failure::undone)?;
         let (hello, moment) = sessions.hello(deadline).await?;
-        let collection = sessions.collection(deadline).await?;
-        let indexes = if collection.is_some() { self.indexes(deadline).await? } else { Some(Vec::new()) };
+        let collections = sessions.collections(deadline).await?;
+        let has_keys = collections.iter().any(|(name, _)| *name == sessions.options.collection);
+        let indexes = if has_keys { self.indexes(deadline).await? } else { Some(Vec::new()) };
         let mut found = Examination::default();
         found.fact("place", sessions.place.clone());
         let version = build.get_str("version").unwrap_or("of an unknown version");
@@ -38,7 +39,7 @@ impl MongoStore {
         let state = State {
             topology: Topology::of(&hello),
             members: hello.get_array("hosts").map_or(0, Vec::len),
-            unfit: collection.as_ref().and_then(layout::unfit),
+            unfit: collections.iter().find_map(|(_, found)| layout::unfit(found)),
             indexes,
             overruled: sessions.options.overruled.clone(),
         };

@@ -31,6 +31,8 @@ fn connect<'a>(url: &'a BackendUrl, options: &'a ConnectOptions) -> BoxFuture<'a
     Box::pin(async move {
         let store = Arc::new(MongoStore::connect(MongoOptions::from_url(url, options).await?).await?);
         let clock = store.clock();
-        Ok(Backend::new("mongodb", Arc::clone(&store) as _).with_clock(clock).with_examiner(store))
+        let backend = Backend::new("mongodb", Arc::clone(&store) as _).with_clock(clock);
+        let backend = backend.with_locks(Arc::clone(&store) as _).with_limits(Arc::clone(&store) as _);
+        Ok(backend.with_examiner(store))
     })
 }

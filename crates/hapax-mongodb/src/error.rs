@@ -1,7 +1,7 @@
 //! From what MongoDB and its driver say to what a store says.
 
 use hapax_core::{Applied, StoreError, StoreErrorKind};
-use mongodb::error::{Error, ErrorKind};
+use mongodb::error::{Error, ErrorKind, WriteFailure};
 use std::{io, sync::Arc, time::Duration};
 
 pub(crate) const BACKEND: &str = "mongodb";
@@ -84,6 +84,12 @@ impl Failure {
     pub(crate) fn of(place: &str, error: Error) -> Self {
         let failure = match error.kind.as_ref() {
             ErrorKind::Command(said) => return of_code(place, said.code, &said.code_name),
+            ErrorKind::Write(WriteFailure::WriteError(said)) => {
+                return of_code(place, said.code, said.code_name.as_deref().unwrap_or_default());
+            }
+            ErrorKind::Write(WriteFailure::WriteConcernError(said)) => {
+                return Self::of_concern(place, said.code);
+            }
             // Its text is the server's.
             ErrorKind::Authentication { .. } => return auth(place),
             ErrorKind::ServerSelection { .. } => unreachable(place),
@@ -199,6 +205,18 @@ impl Failure {
             Some(cause) => error.with_source(Arc::clone(cause)),
             None => error,
         }
+    }
+}
+
+/// The code of a second document under a unique key.
+pub(crate) const DUPLICATE: i32 = 11_000;
+
+/// Whether another document is in the way.
+pub(crate) fn is_duplicate(error: &Error) -> bool {
+    match error.kind.as_ref() {
+        ErrorKind::Write(WriteFailure::WriteError(said)) => said.code == DUPLICATE,
+        ErrorKind::Command(said) => said.code == DUPLICATE,
+        _ => false,
     }
 }
 

@@ -11,6 +11,8 @@ const READS: i64 = 1;
 const WRITES: i64 = 1;
 /// The index by which the server removes what is long over.
 pub(crate) const INDEX: &str = "gone_at";
+/// Where the layout says in how many collections beside the keys that index is.
+const INDEXED: &str = "indexed";
 
 impl Sessions {
     /// The collection of what the store knows of itself.
@@ -34,51 +36,73 @@ impl Sessions {
         let update = doc! { "$setOnInsert": fields };
         let write = Write::Update { filter: doc! { "_id": what }, update, upsert: true };
         // A duplicate is another process that came first.
-        self.write_to(&self.meta(), write, deadline).await?;
+        self.write_in(&self.meta(), write, true, deadline).await?;
         self.known(what, deadline).await
     }
 
-    /// The collection of records as the server has it; none where it is missing.
-    pub(crate) async fn collection(&self, deadline: Instant) -> Result<Option<Document>, Failure> {
-        let command = doc! { "listCollections": 1, "filter": { "name": &self.options.collection } };
+    /// The collections of keys, locks and limits.
+    pub(crate) fn all(&self) -> [String; 3] {
+        [self.options.collection.clone(), self.locks(), self.limits()]
+    }
+
+    /// Those of them that there are, as the server has them, by name.
+    pub(crate) async fn collections(&self, deadline: Instant) -> Result<Vec<(String, Document)>, Failure> {
+        let names = self.all();
+        let command = doc! { "listCollections": 1, "filter": { "name": { "$in": names.to_vec() } } };
         let reply = self.call(command, true, deadline).await.map_err(Failure::undone)?;
         let found = reply.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
         let found = found.map_err(|_| Failure::nonsense(&self.place).undone())?;
-        let is_named =
-            |entry: &&Document| entry.get_str("name").ok() == Some(self.options.collection.as_str());
-        Ok(found.iter().filter_map(Bson::as_document).find(is_named).cloned())
+        let named = |entry: &Document| Some((entry.get_str("name").ok()?.to_owned(), entry.clone()));
+        let found = found.iter().filter_map(Bson::as_document).filter_map(named);
+        Ok(found.filter(|(name, _)| names.contains(name)).collect())
     }
 }
 
 /// Makes the collections where they are missing, and checks any other.
 pub(crate) async fn prepare(sessions: &Sessions, deadline: Instant) -> Result<(), Failure> {
-    let place = format!("the collection `{}` on {}", sessions.options.collection, sessions.place);
-    if let Some(found) = sessions.collection(deadline).await?
-        && let Some(reason) = unfit(&found)
-    {
-        let reason =
-            format!("{place} {reason}: name another (`collection=`), which will be made as it must be");
-        return Err(Failure::new(StoreErrorKind::Config, reason));
+    for (name, found) in sessions.collections(deadline).await? {
+        if let Some(reason) = unfit(&found) {
+            let reason = format!(
+                "the collection `{name}` on {} {reason}: name another (`collection=`), which will be made as it must be",
+                sessions.place
+            );
+            return Err(Failure::new(StoreErrorKind::Config, reason));
+        }
     }
+    let [keys, locks, limits] = sessions.all();
     let layout = match sessions.known("layout", deadline).await? {
         Some(layout) => Some(layout),
         None => {
-            make_index(sessions, deadline).await;
+            make_index(sessions, &keys, deadline).await;
             let ours = doc! { "layout": LAYOUT, "min_reader": LAYOUT, "min_writer": LAYOUT };
             sessions.know("layout", ours, deadline).await?
         }
     };
-    check(layout.as_ref(), &format!("the store on {}", sessions.place))
+    check(layout.as_ref(), &format!("the store on {}", sessions.place))?;
+    // A store that was made before there were locks and limits gets their indexes now.
+    let are_made = layout.is_some_and(|layout| number(&layout, INDEXED).is_some());
+    if !are_made
+        && make_index(sessions, &locks, deadline).await
+        && make_index(sessions, &limits, deadline).await
+    {
+        let (filter, update) = (doc! { "_id": "layout" }, doc! { "$set": { INDEXED: 2 } });
+        sessions
+            .write_in(&sessions.meta(), Write::Update { filter, update, upsert: false }, true, deadline)
+            .await?;
+    }
+    Ok(())
 }
 
-/// Housekeeping alone: a store without it is as right, and grows. `doctor` says so.
-async fn make_index(sessions: &Sessions, deadline: Instant) {
+/// Housekeeping alone: a store without it is as right, and grows. `doctor` says so. Whether there is one now.
+async fn make_index(sessions: &Sessions, collection: &str, deadline: Instant) -> bool {
     let index = doc! { "key": { INDEX: 1 }, "name": INDEX, "expireAfterSeconds": 0 };
-    let command = doc! { "createIndexes": &sessions.options.collection, "indexes": [index] };
+    let command = doc! { "createIndexes": collection, "indexes": [index] };
     if let Err(failure) = sessions.call(command, true, deadline).await {
         let error = failure.error("make the index that removes old records");
-        tracing::warn!(place = sessions.place, %error, "the server will not remove old records by itself");
+        tracing::warn!(place = sessions.place, collection, %error, "the server will not remove old records by itself");
+        return false;
     }
+    true
 }
 
 /// Why a collection cannot hold records.

@@ -14,6 +14,8 @@
 //! - **Connections** come back by themselves, and follow the primary. Every call has a deadline, and the server gives up a
 //!   little before it; a step whose reply was lost is sent again under its token, and says
 //!   [`Applied::Unknown`](hapax_core::Applied) where it cannot be. The driver's own retries are off.
+//! - **Locks and rate limits** lie in collections of their own beside that of the keys, named as it is, with `_lock` and
+//!   `_limit` added. A decision is over one limit. Who waits for a lock asks now and then: nobody is woken.
 //! - **Old records** are removed by the server an hour after they are over, by an index on `gone_at`; nothing depends on
 //!   it.
 //! - **Rights**: the role `readWrite` on the database.
@@ -30,7 +32,9 @@ mod error;
 mod idempotency;
 mod keys;
 mod layout;
+mod limit;
 mod list;
+mod lock;
 mod options;
 mod parse;
 mod prune;
@@ -42,4 +46,4 @@ mod value;
 mod watch;
 mod write;
 
-pub use crate::{driver::DRIVER, options::MongoOptions, store::MongoStore};
+pub use crate::{driver::DRIVER, lock::Guard, options::MongoOptions, store::MongoStore};

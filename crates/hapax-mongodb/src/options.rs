@@ -124,8 +124,8 @@ impl MongoOptions {
         self
     }
 
-    /// The collection of records, made where it is missing; what the store knows of itself is in the one with `_meta`
-    /// added.
+    /// The collection of records, made where it is missing; beside it lie those with `_meta` added, for what the store knows
+    /// of itself, with `_lock` and with `_limit`.
     pub fn collection(mut self, collection: &str) -> StoreResult<Self> {
         parse::collection(collection)?;
         collection.clone_into(&mut self.collection);

@@ -25,7 +25,7 @@ const ROUNDS: usize = 3;
 /// The largest receipt: a document has 16 MiB at most.
 const MOST_BYTES: usize = 15 * 1024 * 1024;
 
-/// Idempotency keys in a MongoDB database. See the [crate](crate) for what it promises.
+/// Idempotency keys, locks and rate limits in a MongoDB database. See the [crate](crate) for what it promises.
 ///
 /// Its methods are called from within a tokio runtime whose timers and input are enabled; from outside of one they
 /// answer an error. A call that is dropped may have been done.

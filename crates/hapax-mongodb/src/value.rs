@@ -73,6 +73,11 @@ pub(crate) fn gone_at(until: Timestamp) -> DateTime {
     DateTime::from_millis(until.as_millis().saturating_add(GRACE))
 }
 
+/// Moves the ends of what is kept of a lock or a limit on: it may be removed by whoever prunes, and later by the server.
+pub(crate) fn later(ends: Timestamp) -> Document {
+    doc! { "ends": ends.as_millis(), "gone_at": gone_at(ends) }
+}
+
 /// What lies under a key, as it was written. Whatever this version would not have written so is unreadable.
 pub(crate) fn slot(found: Option<&Document>) -> Slot {
     found.map(|document| entry(document).unwrap_or(Entry::Unreadable))
@@ -125,7 +130,12 @@ fn read_settled(part: &Document, first_at: Timestamp) -> Option<Settled> {
 }
 
 fn read_token(part: &Document) -> Option<Token> {
-    let bytes = hex::decode(part.get_str("token").ok()?).ok()?;
+    token_of(part, "token")
+}
+
+/// A token that was written by [`token`].
+pub(crate) fn token_of(part: &Document, name: &str) -> Option<Token> {
+    let bytes = hex::decode(part.get_str(name).ok()?).ok()?;
     Some(Token::from_bytes(bytes.try_into().ok()?))
 }
 
@@ -133,7 +143,7 @@ fn read_fingerprint(part: &Document) -> Option<Fingerprint> {
     part.get_str("fingerprint").ok()?.parse().ok()
 }
 
-fn instant(part: &Document, name: &str) -> Option<Timestamp> {
+pub(crate) fn instant(part: &Document, name: &str) -> Option<Timestamp> {
     number(part, name).map(Timestamp::from_millis)
 }
 

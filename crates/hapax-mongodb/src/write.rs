@@ -35,6 +35,12 @@ pub(crate) enum Wrote {
     },
 }
 
+impl Wrote {
+    pub(crate) fn is_done(self) -> bool {
+        self == Self::Yes
+    }
+}
+
 /// Reserves a key under which there is nothing.
 pub(crate) fn reserve(req: &Reserve, at: &Moment) -> Write {
     insert(&keys::id(&req.name), held(&rules::fresh(req, at)))

@@ -1,6 +1,9 @@
 //! The MongoDB store under the suite of all stores: as it is, through a proxy that cuts, and with wrong clocks.
 #![expect(clippy::expect_used, reason = "tests")]
 
+mod beside;
+
+use beside::{Limits, Locks};
 use futures_util::TryStreamExt as _;
 use hapax_conformance::{BoxError, Insisting, StoreUnderTest, Suite, async_trait};
 use hapax_core::{BackendUrl, BootTime, Clock, Now, SystemClock, Timestamp, Token, registry::ConnectOptions};
@@ -10,7 +13,7 @@ use hapax_testkit::{
     mongodb::{SharedMongo, in_database, missing},
 };
 use mongodb::{
-    Client,
+    Client, Database,
     bson::{Bson, Document, doc},
 };
 use std::{
@@ -48,6 +51,27 @@ async fn options(url: &str) -> Result<MongoOptions, BoxError> {
     Ok(MongoOptions::from_url(&url, &ConnectOptions::default()).await?)
 }
 
+impl Mongo {
+    fn itself(&self) -> &Self {
+        self
+    }
+
+    /// A connection that lets time pass.
+    async fn shifted(&self) -> Database {
+        let client = self.shifter.get_or_init(|| Client::with_uri_str(&self.url));
+        client.await.as_ref().expect("the URL").database(&self.database)
+    }
+
+    async fn documents(&self, collection: &str) -> Vec<Document> {
+        let found = self.shifted().await.collection::<Document>(collection).find(doc! {}).await;
+        found.expect("a cursor").try_collect().await.expect("documents")
+    }
+
+    async fn met_by_faults(&self) -> Result<(MongoStore, Option<Rotation>), BoxError> {
+        Ok((self.client().await?, None))
+    }
+}
+
 #[async_trait]
 impl StoreUnderTest for Mongo {
     type Store = MongoStore;
@@ -77,8 +101,7 @@ impl StoreUnderTest for Mongo {
     /// and what lies within the round trip in which it was told the time.
     async fn elapse(&self, by: Duration) {
         let by = i64::try_from(by.as_millis()).expect("some days");
-        let client = self.shifter.get_or_init(|| Client::with_uri_str(&self.url));
-        let database = client.await.as_ref().expect("the URL").database(&self.database);
+        let database = self.shifted().await;
         // What has been over for a while stays so.
         let past = SystemClock.now().as_millis() - 60_000;
         let ends =
@@ -139,6 +162,20 @@ const FAULTS: &[Fault] = {
     &[Twice, CutAfter, Twice, CutBefore, Twice, Twice, CutReply, Twice, Twice, Twice, Twice]
 };
 
+impl Cut {
+    fn place(&self) -> &Mongo {
+        &self.0
+    }
+
+    async fn met_by_faults(&self) -> Result<(MongoStore, Option<Rotation>), BoxError> {
+        let server = self.0.server.as_ref().ok_or("the server has to be one of our own")?;
+        let proxy = Proxy::before(server.port());
+        let url = format!("mongodb://127.0.0.1:{}/?directConnection=true", proxy.port());
+        let store = MongoStore::connect(options(&in_database(&url, &self.0.database)).await?).await?;
+        Ok((store, Some(Rotation::new(proxy, FAULTS).sparse())))
+    }
+}
+
 #[async_trait]
 impl StoreUnderTest for Cut {
     type Store = Insisting<MongoStore, Rotation>;
@@ -152,11 +189,8 @@ impl StoreUnderTest for Cut {
     }
 
     async fn client(&self) -> Result<Self::Store, BoxError> {
-        let server = self.0.server.as_ref().ok_or("the server has to be one of our own")?;
-        let proxy = Proxy::before(server.port());
-        let url = format!("mongodb://127.0.0.1:{}/?directConnection=true", proxy.port());
-        let store = MongoStore::connect(options(&in_database(&url, &self.0.database)).await?).await?;
-        Ok(Insisting::new(store, Rotation::new(proxy, FAULTS).sparse()))
+        let (store, faults) = self.met_by_faults().await?;
+        Ok(Insisting::new(store, faults.ok_or("no faults")?))
     }
 
     async fn elapse(&self, by: Duration) {
@@ -254,5 +288,8 @@ fn main() -> ExitCode {
         .with::<Mongo>("mongodb")
         .with::<Cut>("mongodb_cut")
         .with::<WrongClocks>("mongodb_wrong_clocks")
+        .with_locks::<Locks<Mongo>>("mongodb")
+        .with_locks::<Locks<Cut>>("mongodb_cut")
+        .with_limits::<Limits>("mongodb")
         .run()
 }

@@ -57,6 +57,10 @@ impl Gate {
         self.subject.exact_time()
     }
 
+    pub(crate) fn is_slow(&self) -> bool {
+        self.subject.is_slow()
+    }
+
     pub(crate) fn tolerance(&self) -> Duration {
         if self.exact() { Duration::ZERO } else { Duration::from_secs(10) }
     }

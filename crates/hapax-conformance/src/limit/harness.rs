@@ -27,6 +27,11 @@ pub trait LimitUnderTest: Send + Sync + Sized + 'static {
         hapax_core::limit::MOST
     }
 
+    /// Whether a step takes milliseconds rather than microseconds: fewer random lists are checked then.
+    fn is_slow() -> bool {
+        false
+    }
+
     /// Closes the store and opens it again. `false`: this store keeps nothing beyond its process.
     async fn reopen(&self) -> Result<bool, BoxError> {
         Ok(false)
@@ -46,6 +51,7 @@ pub(crate) trait Subject: Send + Sync {
     async fn elapse(&self, by: Duration);
     async fn reopen(&self) -> Result<bool, BoxError>;
     fn exact_time(&self) -> bool;
+    fn is_slow(&self) -> bool;
     fn most(&self) -> usize;
 }
 
@@ -62,6 +68,9 @@ impl<H: LimitUnderTest> Subject for H {
     }
     fn exact_time(&self) -> bool {
         H::exact_time()
+    }
+    fn is_slow(&self) -> bool {
+        H::is_slow()
     }
     fn most(&self) -> usize {
         H::most()

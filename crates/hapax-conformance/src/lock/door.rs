@@ -44,6 +44,10 @@ impl Door {
         self.subject.exact_time()
     }
 
+    pub(crate) fn is_slow(&self) -> bool {
+        self.subject.is_slow()
+    }
+
     pub(crate) fn tolerance(&self) -> Duration {
         if self.exact() { Duration::ZERO } else { Duration::from_secs(10) }
     }

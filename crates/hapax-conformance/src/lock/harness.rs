@@ -22,6 +22,11 @@ pub trait LockUnderTest: Send + Sync + Sized + 'static {
         true
     }
 
+    /// Whether a step takes milliseconds rather than microseconds: fewer random lists are checked then.
+    fn is_slow() -> bool {
+        false
+    }
+
     /// Closes the store and opens it again. `false`: this store keeps nothing beyond its process.
     async fn reopen(&self) -> Result<bool, BoxError> {
         Ok(false)
@@ -48,6 +53,7 @@ pub(crate) trait Subject: Send + Sync {
     async fn reopen(&self) -> Result<bool, BoxError>;
     async fn lose_everything(&self) -> Result<bool, BoxError>;
     fn exact_time(&self) -> bool;
+    fn is_slow(&self) -> bool;
 }
 
 #[async_trait]
@@ -66,5 +72,8 @@ impl<H: LockUnderTest> Subject for H {
     }
     fn exact_time(&self) -> bool {
         H::exact_time()
+    }
+    fn is_slow(&self) -> bool {
+        H::is_slow()
     }
 }

@@ -18,7 +18,7 @@ const FAULTS: &[Fault] = &[Fault::CutAfter, Fault::Twice, Fault::CutBefore, Faul
 /// The driver looks for half a second at the most how a server fares that was lost.
 const ROUNDS: usize = 4;
 
-async fn through(proxy: &Proxy, place: &Place, timeout: &str) -> MongoStore {
+pub(crate) async fn through(proxy: &Proxy, place: &Place, timeout: &str) -> MongoStore {
     let url = format!("mongodb://127.0.0.1:{}/?directConnection=true", proxy.port());
     open(&(in_database(&url, &place.database) + "timeout=" + timeout)).await.unwrap()
 }

@@ -4,6 +4,8 @@
 mod clocks;
 mod concerns;
 mod fake;
+mod fences;
+mod limits;
 mod looks;
 mod lost;
 mod outages;
@@ -44,6 +46,8 @@ fn main() -> ExitCode {
     let files = [
         clocks::tests(),
         concerns::tests(),
+        fences::tests(),
+        limits::tests(),
         looks::tests(),
         lost::tests(),
         outages::tests(),

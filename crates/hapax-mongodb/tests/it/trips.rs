@@ -26,13 +26,13 @@ crate::list!("trips";
 );
 
 /// A store, and the commands that it sent.
-struct Heard {
-    store: MongoStore,
+pub(crate) struct Heard {
+    pub(crate) store: MongoStore,
     commands: Arc<Mutex<Vec<Document>>>,
 }
 
 impl Heard {
-    async fn new(place: &Place, more: &str) -> Self {
+    pub(crate) async fn new(place: &Place, more: &str) -> Self {
         let commands = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&commands);
         let mut options = ClientOptions::parse(place.url(more)).await.unwrap();
@@ -52,7 +52,7 @@ impl Heard {
     }
 
     /// The commands since the last look, but for the question what time it is.
-    fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let names = self.take().into_iter().map(|command| command.keys().next().unwrap().clone());
         names.filter(|name| name != "hello").collect()
     }

@@ -2,8 +2,8 @@
 
 use crate::{Cluster, Cut, Only62, Place, Resp2, Resp3, Sentinel, given, shift, skips};
 use hapax_conformance::{
-    BoxError, HandedOut, InsistingQueues, LimitUnderTest, LockUnderTest, QueueClient, QueueUnderTest,
-    StoreUnderTest, async_trait,
+    BoxError, HandedOut, InsistingQueues, LaterLocks, LimitUnderTest, LockUnderTest, QueueClient,
+    QueueUnderTest, StoreUnderTest, async_trait,
 };
 use hapax_core::{limit::LimitStore, lock::LockStore};
 use hapax_redis::{RedisLimits, RedisLocks, RedisQueues, RedisStore};
@@ -139,8 +139,12 @@ macro_rules! locks {
 
             async fn client(&self) -> Result<Arc<dyn LockStore>, BoxError> {
                 let (store, faults) = self.keys.met_by_faults($more).await?;
-                let inner = RedisLocks::of(&Arc::new(store));
-                Ok(Arc::new(shift::lock::Later { inner, passed: Arc::clone(&self.passed), faults }))
+                let inner = Arc::new(RedisLocks::of(&Arc::new(store)));
+                let locks = LaterLocks::new(inner, Arc::clone(&self.passed));
+                Ok(match faults {
+                    Some(faults) => Arc::new(locks.met_by(faults)),
+                    None => Arc::new(locks),
+                })
             }
 
             async fn elapse(&self, by: Duration) {

@@ -63,7 +63,12 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 async fn random_decisions_are_answered_like_in_memory(gate: Gate) -> Verdict {
-    let count = if long() { 2_000 } else { 80 };
+    let count = match (long(), gate.is_slow()) {
+        (false, false) => 80,
+        (false, true) => 15,
+        (true, false) => 2_000,
+        (true, true) => 200,
+    };
     lists::check(count, vec(op(), 1..40), |number, list: Vec<Op>| {
         let gate = gate.clone();
         async move { check(&gate, number, &list).await }

@@ -53,7 +53,12 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 async fn random_steps_are_answered_like_in_memory(door: Door) -> Verdict {
-    let count = if long() { 2_000 } else { 80 };
+    let count = match (long(), door.is_slow()) {
+        (false, false) => 80,
+        (false, true) => 15,
+        (true, false) => 2_000,
+        (true, true) => 200,
+    };
     lists::check(count, vec(op(), 1..40), |number, list: Vec<Op>| {
         let door = door.clone();
         async move { check(&door, number, &list).await }
