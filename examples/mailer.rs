@@ -2,9 +2,14 @@
 #![deny(unused_must_use)]
 #![expect(clippy::print_stdout, reason = "an example")]
 
-use hapax::mail::{
-    IdempotencyTransport, InvalidMessage, Mailer, Message, Outbox, Outcome, RawMessage, Receipt, Stub,
+use hapax::{
+    Backoff, Quota,
+    mail::{
+        IdempotencyTransport, InvalidMessage, Mailer, Member, Message, Outbox, Outcome, RawMessage, Receipt,
+        Strategy, Stub,
+    },
 };
+use std::time::Duration;
 
 struct User {
     id: u64,
@@ -43,11 +48,22 @@ async fn main() -> anyhow::Result<()> {
     show(&transport.send(first).await);
     show(&transport.send(first).await);
 
-    // The whole stack, with the keys in a store that other processes share. Here the provider's reply gets lost once.
+    // The whole stack, with the keys in a store that other processes share: a provider, and a folder for when it is down. Here
+    // the provider's reply gets lost once: nothing goes to the folder, as the mail may have gone.
     let hapax = hapax::connect("memory:").await?;
     let provider = Stub::new();
     provider.then(Receipt::unknown("smtp.reply_lost"));
-    let mailer = Mailer::via(provider.clone()).idempotent(&hapax.idempotency("shop")).build()?;
+    let first = Member::new(provider.clone())
+        .retry(3, Backoff::exponential(Duration::from_millis(500), Duration::from_secs(30)))
+        .breaker(5, Duration::from_secs(30))
+        .limit(Quota::token_bucket(14, Duration::from_secs(1)))
+        .attempt_timeout(Duration::from_mins(2));
+    let mailer = Mailer::via(first)
+        .or_via(Outbox::new(&folder))
+        .strategy(Strategy::Priority)
+        .named("shop")
+        .idempotent(&hapax.idempotency("shop"))
+        .build()?;
     show(&mailer.send(second).await);
     show(&mailer.send(second).await);
 

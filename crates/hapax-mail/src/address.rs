@@ -101,6 +101,16 @@ impl Address {
         format!("{}@{domain}", self.local_form())
     }
 
+    /// `Name <local@domain>` for providers that read it: the name quoted where it needs it, the domain as in
+    /// [`wire_form`](Self::wire_form).
+    pub(crate) fn wire_text(&self) -> String {
+        match &self.name {
+            None => self.wire_form(),
+            Some(name) if is_plain_phrase(name) => format!("{name} <{}>", self.wire_form()),
+            Some(name) => format!("{} <{}>", quoted(name), self.wire_form()),
+        }
+    }
+
     /// Whether only a server with SMTPUTF8 can take it: the local part is not ASCII.
     pub fn needs_smtputf8(&self) -> bool {
         !self.local.is_ascii()

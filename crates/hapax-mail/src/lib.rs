@@ -29,13 +29,17 @@ pub mod jobs;
 pub mod mailer;
 pub mod message;
 pub mod mime;
+pub mod provider;
 pub mod raw;
 pub mod receipt;
 pub mod transport;
 
 pub use crate::{
     address::{Address, InvalidAddress},
-    decorate::{IdempotencyTransport, OnUnknown},
+    decorate::{
+        Breaker, IdempotencyTransport, InvalidSuppression, Mail, Observed, OnUnknown, RateLimited, Retry,
+        Strategy, Suppressing, SuppressionList,
+    },
     fingerprint::{fingerprint, fingerprint_raw, fingerprint_strict},
     mailer::{Mailer, MailerBuilder, Member, SendMany},
     message::{
@@ -43,10 +47,13 @@ pub use crate::{
         Tracking, Unsubscribe,
     },
     mime::{Envelope, Frozen, Identity, RenderError, derive_message_id, envelope, render},
+    provider::{Brevo, Mailgun, Postmark, Resend, SendGrid},
     raw::RawMessage,
     receipt::{
         Attempt, CODES, Failure, FailureScope, MAIL_CODES, MailCategory, NotAccepted, Outcome, Receipt,
         Rejected, Sent, UnreadableReceipt,
     },
-    transport::{Act, Commit, InvalidTransport, Outbox, SendContext, Stub, StubCall, Transport},
+    transport::{
+        Act, Commit, InvalidTransport, Layer, Outbox, SendContext, Stack, Stub, StubCall, Transport,
+    },
 };

@@ -1,18 +1,20 @@
 //! The whole stack behind one handle.
 
 mod many;
+mod member;
 
 pub use many::SendMany;
+pub use member::Member;
 
 use crate::{
-    Message, RawMessage, Receipt,
-    decorate::{Batch, BatchSettings, Delivered, Mail, OnUnknown, Policy, Wrapped},
-    transport::{Commit, InvalidTransport, SendContext, Transport},
+    Mail, Message, RawMessage, Receipt,
+    decorate::{Batch, BatchSettings, Delivered, OnUnknown, Policy, Pool, Strategy, Wrapped},
+    transport::{Commit, InvalidTransport, Layer, SendContext, Stack, Transport},
 };
 use async_trait::async_trait;
 use futures_core::{Stream, stream::BoxStream};
 use futures_util::{StreamExt, stream};
-use hapax_engine::{Idempotency, Keeper};
+use hapax_engine::{Idempotency, Keeper, protocol::Terms};
 use std::{sync::Arc, time::Duration};
 
 /// Sends mail. Cheap to clone: share it, don't wrap it.
@@ -22,32 +24,21 @@ pub struct Mailer {
     policy: Option<Arc<Policy>>,
 }
 
-/// A transport and what stands before it.
-#[must_use]
-#[derive(Clone, Debug)]
-pub struct Member {
-    transport: Arc<dyn Transport>,
-}
-
-impl Member {
-    /// A transport alone.
-    pub fn new(transport: impl Transport + 'static) -> Self {
-        Self { transport: Arc::new(transport) }
-    }
-}
-
-impl<T: Transport + 'static> From<T> for Member {
-    fn from(transport: T) -> Self {
-        Self::new(transport)
-    }
-}
-
 impl Mailer {
-    /// Starts with the transport that delivers.
+    /// Starts with the transport that delivers; [`or_via`](MailerBuilder::or_via) makes a pool of it.
     pub fn via(member: impl Into<Member>) -> MailerBuilder {
-        let Member { transport } = member.into();
-        let policy = Policy::new(transport.id());
-        MailerBuilder { transport, policy, idempotent: false, about_keys: None }
+        let first = member.into();
+        let policy = Policy::new(first.id());
+        MailerBuilder {
+            members: vec![first],
+            name: None,
+            strategy: None,
+            failover_on_unknown: false,
+            policy,
+            scoped: false,
+            idempotent: false,
+            about_keys: None,
+        }
     }
 
     /// Sends a message.
@@ -173,20 +164,60 @@ impl Transport for Mailer {
     fn dedupes_for(&self) -> Option<Duration> {
         self.transport.dedupes_for()
     }
+
+    fn stack(&self) -> Stack {
+        let stack = self.transport.stack();
+        if self.policy.is_some() { stack.within(Layer::Idempotency) } else { stack }
+    }
 }
 
 /// A mailer that has not been built.
+///
+/// Whatever the order of the calls, what is built is: keys, then the pool, then for each member its attempts, its breaker, its
+/// limits, the transport. One reservation holds for all attempts; every attempt is seen by the breaker, which ends the attempts
+/// at once when it opens, so that the pool moves on; waiting for a limit is no failure. [`Observed`](crate::Observed) goes around the
+/// whole, to see each message, or around a transport, to see each attempt.
 #[must_use = "call `.build()`"]
 #[derive(Debug)]
 pub struct MailerBuilder {
-    transport: Arc<dyn Transport>,
+    members: Vec<Member>,
+    name: Option<String>,
+    strategy: Option<Strategy>,
+    failover_on_unknown: bool,
     policy: Policy,
+    scoped: bool,
     idempotent: bool,
     /// The first setting that is about keys.
     about_keys: Option<&'static str>,
 }
 
 impl MailerBuilder {
+    /// Another transport: what fails for certain at one, and may fare better at another, goes there. What may have gone does
+    /// not, and neither does a message that is refused as it is.
+    pub fn or_via(mut self, member: impl Into<Member>) -> Self {
+        self.members.push(member.into());
+        self
+    }
+
+    /// In which order the members are tried (by priority, which is the order in which they were given).
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = Some(strategy);
+        self
+    }
+
+    /// The id of the pool (`pool`), which names it in receipts and is the default of the keys' scope. It never depends on the
+    /// members, so that they may change.
+    pub fn named(mut self, id: impl Into<String>) -> Self {
+        self.name = Some(id.into());
+        self
+    }
+
+    /// Goes on to the next member even after a send that may have gone. **It may be delivered twice.**
+    pub fn failover_on_unknown(mut self) -> Self {
+        self.failover_on_unknown = true;
+        self
+    }
+
     /// Each message with a key is sent once: see [`IdempotencyTransport`](crate::IdempotencyTransport). The keys lie in
     /// the store and namespace of this handle; scope and durations are the mailer's own.
     pub fn idempotent(mut self, idem: &Idempotency) -> Self {
@@ -218,7 +249,9 @@ impl MailerBuilder {
 
     /// The scope of the keys (`mail:` and the id of the transport).
     pub fn scope(self, scope: impl AsRef<str>) -> Self {
-        self.set("scope", |policy| policy.set_scope(scope.as_ref()))
+        let mut this = self.set("scope", |policy| policy.set_scope(scope.as_ref()));
+        this.scoped = true;
+        this
     }
 
     /// Waits so long for a send that is in flight under the key. Batches never wait.
@@ -246,15 +279,43 @@ impl MailerBuilder {
         self.set("raw_key", |policy| policy.raw_key = Some(Arc::new(key)))
     }
 
-    /// Checks the settings.
+    /// Checks the settings, and puts it together.
     ///
     /// # Errors
-    /// A duration or a name that cannot be used; a setting of keys without [`idempotent`](Self::idempotent).
+    /// A duration or a name that cannot be used; a setting of keys without [`idempotent`](Self::idempotent), or of a pool with
+    /// one member; decorators of a member that stand the wrong way round; and, with keys, attempts that together can take longer
+    /// than a lease is renewed (1 h).
     pub fn build(self) -> Result<Mailer, InvalidTransport> {
+        let pooled = self.members.len() > 1;
+        let of_a_pool = [
+            ("strategy", self.strategy.is_some()),
+            ("named", self.name.is_some()),
+            ("failover_on_unknown", self.failover_on_unknown),
+        ];
+        if let Some((name, _)) = of_a_pool.iter().find(|(_, set)| *set && !pooled) {
+            let reason = format!("`{name}` is about a pool, and there is one member: call `or_via`");
+            return Err(InvalidTransport::new(reason));
+        }
+        let seats = self.members.into_iter().enumerate().map(|(place, member)| member.seat(place, pooled));
+        let mut seats = seats.collect::<Result<Vec<_>, _>>()?;
+        let transport: Arc<dyn Transport> = match seats.pop() {
+            Some(only) if !pooled => only.transport,
+            last => {
+                seats.extend(last);
+                let id = self.name.unwrap_or_else(|| "pool".to_owned());
+                Arc::new(Pool::new(id, seats, self.strategy.unwrap_or_default(), self.failover_on_unknown))
+            }
+        };
+        let mut policy = self.policy;
+        if pooled && !self.scoped {
+            policy.set_scope(&format!("mail:{}", transport.id()));
+        }
         let policy = match (self.idempotent, self.about_keys) {
             (true, _) => {
-                self.policy.check().map_err(InvalidTransport::new)?;
-                Some(Arc::new(self.policy))
+                policy.check().map_err(InvalidTransport::new)?;
+                member::in_order(transport.id(), &transport.stack().within(Layer::Idempotency), false)?;
+                in_time(&transport.stack())?;
+                Some(Arc::new(policy))
             }
             (false, None) => None,
             (false, Some(name)) => {
@@ -264,6 +325,16 @@ impl MailerBuilder {
                 return Err(InvalidTransport::new(reason));
             }
         };
-        Ok(Mailer { transport: self.transport, policy })
+        Ok(Mailer { transport, policy })
     }
+}
+
+/// A lease is renewed for an hour and no longer: what may take more could go on while another sends the same mail.
+fn in_time(stack: &Stack) -> Result<(), InvalidTransport> {
+    let Some(longest) = stack.longest.filter(|longest| *longest > Terms::CEILING) else { return Ok(()) };
+    let (longest, most) = (longest.as_secs().div_ceil(60), Terms::CEILING.as_secs() / 60);
+    Err(InvalidTransport::new(format!(
+        "all attempts of all members can take {longest} min together, and a key is held for {most} min at most: lower the \
+         attempts, their time-outs or their pauses"
+    )))
 }

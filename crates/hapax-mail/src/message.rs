@@ -211,6 +211,15 @@ impl Message {
     }
 
     /// The message with the bytes of its attachments, which replace the place holders a JSON line left.
+    /// The same without those recipients.
+    pub(crate) fn without_recipients(&self, leaves_out: impl Fn(&Address) -> bool) -> Self {
+        let mut parts = Parts::clone(&self.parts);
+        for list in [&mut parts.to, &mut parts.cc, &mut parts.bcc] {
+            list.retain(|address| !leaves_out(address));
+        }
+        Self::from_parts(parts, self.key.clone())
+    }
+
     fn with_attachments(self, attachments: Vec<Attachment>) -> Self {
         let Self { parts, key } = self;
         Self::from_parts(Parts { attachments, ..Arc::unwrap_or_clone(parts) }, key)

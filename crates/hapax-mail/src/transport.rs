@@ -2,13 +2,15 @@
 
 mod context;
 pub mod outbox;
+mod stack;
 pub mod stub;
 
 pub use context::SendContext;
 pub use outbox::Outbox;
+pub use stack::{Layer, Stack};
 pub use stub::{Act, Stub, StubCall};
 
-pub(crate) use context::{Ended, attempt, panicked, stopped};
+pub(crate) use context::{Ended, attempt, frozen_or_random, mail_digest_of, panicked, stopped};
 
 use crate::{Message, RawMessage, Receipt};
 use async_trait::async_trait;
@@ -62,6 +64,12 @@ pub trait Transport: Send + Sync + fmt::Debug {
     fn dedupes_for(&self) -> Option<Duration> {
         None
     }
+
+    /// What it is made of, for whoever puts more around it. Only decorators have something to say here, and transports
+    /// that know how long a send takes at most.
+    fn stack(&self) -> Stack {
+        Stack::default()
+    }
 }
 
 macro_rules! forwards {
@@ -86,6 +94,9 @@ macro_rules! forwards {
             }
             fn dedupes_for(&self) -> Option<Duration> {
                 (**self).dedupes_for()
+            }
+            fn stack(&self) -> Stack {
+                (**self).stack()
             }
         }
     )* };

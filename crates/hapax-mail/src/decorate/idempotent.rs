@@ -3,7 +3,7 @@
 use super::{Batch, BatchSettings, Mail, OnUnknown, Policy, Wrapped};
 use crate::{
     Message, RawMessage, Receipt,
-    transport::{Commit, SendContext, Transport},
+    transport::{Commit, Layer, SendContext, Stack, Transport},
 };
 use async_trait::async_trait;
 use futures_core::stream::BoxStream;
@@ -197,6 +197,10 @@ impl<T: Transport> Transport for IdempotencyTransport<T> {
 
     fn dedupes_for(&self) -> Option<Duration> {
         self.inner.dedupes_for()
+    }
+
+    fn stack(&self) -> Stack {
+        self.inner.stack().within(Layer::Idempotency)
     }
 }
 

@@ -21,8 +21,10 @@ use std::panic::resume_unwind;
 
 /// What is sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Mail<'a> {
+pub enum Mail<'a> {
+    /// A message.
     Message(&'a Message),
+    /// Bytes that are ready.
     Raw(&'a RawMessage),
 }
 
@@ -70,6 +72,16 @@ impl Mail<'_> {
             }
         }
     }
+}
+
+/// One attempt. A transport that panics before anything could be delivered has failed.
+pub(super) async fn through_guarded(
+    mail: Mail<'_>,
+    transport: &dyn Transport,
+    context: &SendContext,
+) -> Receipt {
+    let sent = attempt(context, transport.commit(), None, mail.through(transport, context)).await;
+    Attempted::new(sent, context).receipt
 }
 
 /// A key that is ours.

@@ -96,9 +96,9 @@ pub fn outcome_of(receipt: &Receipt, halt: Option<Halt>) -> Outcome {
             Outcome::Retry { error: told(failure, receipt), after: None, certain: true }
         }
         // Whoever has the key answers for the mail, and where nobody does by then, it is sent; a worker that stops puts it back;
-        // a store is well again some time.
+        // a store is well again some time, and so is a provider.
         ("idempotency.in_flight" | "idempotency.lease_lost" | "mail.cancelled", _)
-        | ("idempotency.store_failed", Sent::Failed(_)) => later(),
+        | ("idempotency.store_failed" | "limit.store_failed" | "breaker.open", Sent::Failed(_)) => later(),
         ("idempotency.key_reused", _) => {
             Outcome::Dead { reason: DeadReason::KeyReused, error: told(failure, receipt) }
         }
@@ -148,6 +148,7 @@ mod tests {
         assert_eq!(of(&failed(MailCategory::Unknown, "idempotency.store_failed")), "snooze 0");
         assert_eq!(of(&Receipt::unknown("idempotency.lease_lost")), "snooze 0");
         assert_eq!(of(&failed(MailCategory::RateLimit, "http.too_many")), "snooze 0");
+        assert_eq!(of(&failed(MailCategory::Service, "breaker.open")), "snooze 0");
         let reused = failed(MailCategory::Validation, "idempotency.key_reused");
         assert_eq!(of(&reused), "key_reused: idempotency.key_reused");
         let unknown = Receipt::unknown("smtp.lost").with_response("250 queued?");

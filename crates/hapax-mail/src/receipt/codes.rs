@@ -17,6 +17,12 @@ const fn code(
 /// [messages](crate::MESSAGE_CODES) and of [idempotency](hapax_engine::CODES).
 pub const MAIL_CODES: &[CodeInfo] = &[
     code(
+        "breaker.open",
+        MailCategory::Service,
+        "the transport kept failing and is left alone for a while; nothing was sent",
+        "try again after `retry_after`, or via another transport",
+    ),
+    code(
         "file.disk_full",
         MailCategory::Service,
         "the disk or the quota of the folder is full; nothing was written",
@@ -59,6 +65,66 @@ pub const MAIL_CODES: &[CodeInfo] = &[
         "check its permissions",
     ),
     code(
+        "http.connect",
+        MailCategory::Network,
+        "the provider could not be reached; nothing was sent",
+        "look at the network, or at the endpoint, then send again",
+    ),
+    code(
+        "http.connect_timeout",
+        MailCategory::Timeout,
+        "the provider did not take the connection in time; nothing was sent",
+        "look at the network, then send again",
+    ),
+    code(
+        "http.dns",
+        MailCategory::Network,
+        "the name of the provider could not be looked up; nothing was sent",
+        "look at the resolver, or at the endpoint, then send again",
+    ),
+    code(
+        "http.reply_garbled",
+        MailCategory::Unknown,
+        "what came back is no HTTP answer: the mail may have gone",
+        "find out, then resolve the key",
+    ),
+    code(
+        "http.reply_lost",
+        MailCategory::Network,
+        "the connection ended after the request and before the whole answer: the mail may have gone",
+        "find out, then resolve the key",
+    ),
+    code(
+        "http.reply_timeout",
+        MailCategory::Timeout,
+        "the provider did not answer in time: the mail may have gone",
+        "find out, then resolve the key",
+    ),
+    code(
+        "http.request",
+        MailCategory::Validation,
+        "the request cannot be written, for a key or a value that no header holds",
+        "look at the key of the provider",
+    ),
+    code(
+        "http.tls",
+        MailCategory::Network,
+        "TLS with the provider failed; nothing was sent",
+        "the detail says why",
+    ),
+    code(
+        "http.tls_cert",
+        MailCategory::Configuration,
+        "the certificate of the provider is not valid, or the system has none to check it with; nothing was sent",
+        "look at the endpoint, the clock, and the certificates of the system (`SSL_CERT_FILE`)",
+    ),
+    code(
+        "http.write",
+        MailCategory::Network,
+        "the connection ended, or stalled, before the whole request had left; nothing was sent",
+        "send again",
+    ),
+    code(
         "mail.cancelled",
         MailCategory::Cancelled,
         "the caller stopped before anything could be delivered",
@@ -89,10 +155,125 @@ pub const MAIL_CODES: &[CodeInfo] = &[
         "report it to the author of the transport",
     ),
     code(
+        "mail.suppressed",
+        MailCategory::Rejected,
+        "every recipient is on the suppression list; nothing was sent",
+        "take the recipient off the list, if it is to be written to",
+    ),
+    code(
         "mail.timeout",
         MailCategory::Timeout,
         "the deadline of the message passed",
         "before anything could be delivered it is retryable; otherwise find out, then resolve the key",
+    ),
+    code(
+        "pool.exhausted",
+        MailCategory::Service,
+        "no transport of the pool took the message; the attempts name the reason of each",
+        "bring one of them back, then send again",
+    ),
+    code(
+        "pool.no_match",
+        MailCategory::Configuration,
+        "no transport of the pool takes such a message",
+        "add one that takes everything, or widen what the others take",
+    ),
+    code(
+        "provider.answer",
+        MailCategory::Unknown,
+        "the answer has not the form of the provider's: the mail may have gone",
+        "find out, then resolve the key",
+    ),
+    code(
+        "provider.auth",
+        MailCategory::Auth,
+        "the provider refuses the key, or what it is used for",
+        "look at the key and its rights",
+    ),
+    code(
+        "provider.configuration",
+        MailCategory::Configuration,
+        "the sender, the domain or the endpoint is not set up at the provider",
+        "the response names it",
+    ),
+    code(
+        "provider.failed",
+        MailCategory::Service,
+        "the provider failed within: the mail may have gone",
+        "find out, then resolve the key",
+    ),
+    code(
+        "provider.in_flight",
+        MailCategory::Unknown,
+        "the provider works on a request under the same key",
+        "send again under the same key, or find out",
+    ),
+    code(
+        "provider.inactive_recipient",
+        MailCategory::Rejected,
+        "the provider sends nothing to a recipient that bounced or complained",
+        "take the recipient out, or off the provider's list",
+    ),
+    code(
+        "provider.key_reused",
+        MailCategory::Validation,
+        "the provider knows the key for another message",
+        "use a key of its own for each message",
+    ),
+    code(
+        "provider.no_id",
+        MailCategory::Unknown,
+        "the provider took a message and gave no id for it (warning)",
+        "nothing: it was sent",
+    ),
+    code(
+        "provider.quota",
+        MailCategory::RateLimit,
+        "the quota of the account is used up",
+        "wait for the next day or month, or raise it",
+    ),
+    code(
+        "provider.rate_limited",
+        MailCategory::RateLimit,
+        "the provider takes no more in this time",
+        "try again after `retry_after`, or set a rate limit",
+    ),
+    code(
+        "provider.redirected",
+        MailCategory::Configuration,
+        "the endpoint answers with a redirect, which is not followed",
+        "give the endpoint that it leads to",
+    ),
+    code("provider.suspended", MailCategory::Auth, "the account may not send", "ask the provider"),
+    code(
+        "provider.unavailable",
+        MailCategory::Service,
+        "the provider is not available, and took nothing",
+        "try again after `retry_after`",
+    ),
+    code(
+        "provider.validation",
+        MailCategory::Validation,
+        "the provider refuses the message as it is",
+        "the response says why",
+    ),
+    code(
+        "ratelimit.queue_full",
+        MailCategory::RateLimit,
+        "too many messages wait for the rate limit; nothing was sent",
+        "send fewer at a time",
+    ),
+    code(
+        "ratelimit.wait_exceeded",
+        MailCategory::RateLimit,
+        "the rate limit lets nothing more through in the time that the message may wait; nothing was sent",
+        "try again after `retry_after`",
+    ),
+    code(
+        "retry.deadline",
+        MailCategory::Timeout,
+        "no time is left for a further attempt; the detail names the code of the last one, which gives the category, too",
+        "send again later, or give it more time",
     ),
 ];
 
@@ -114,8 +295,14 @@ pub const CODES: &[CodeInfo] = &ALL;
 
 /// The stable text of a code that was read from a store.
 pub(crate) fn known(code: &str) -> Option<&'static str> {
-    let mut all = CODES.iter().chain(hapax_engine::CODES);
+    let mut all = CODES.iter().chain(hapax_engine::CODES).chain(hapax_engine::limit::CODES);
     all.find(|info| info.code == code).map(|info| info.code)
+}
+
+/// Whether a decorator says so by itself: that tells nothing about the provider.
+pub(crate) fn of_a_layer(code: &str) -> bool {
+    const AREAS: [&str; 7] = ["breaker", "idempotency", "limit", "mail", "pool", "ratelimit", "retry"];
+    code.split_once('.').is_some_and(|(area, _)| AREAS.contains(&area))
 }
 
 #[cfg(test)]

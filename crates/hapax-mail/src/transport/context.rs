@@ -37,6 +37,8 @@ pub struct SendContext {
     commit: Arc<AtomicBool>,
     /// Of the layers around: they too want to know.
     outer: Vec<Arc<AtomicBool>>,
+    /// Nothing else is left: a breaker that is open lets it through, as its probe.
+    insists: bool,
 }
 
 impl Default for SendContext {
@@ -50,6 +52,7 @@ impl Default for SendContext {
             keyed: None,
             commit: Arc::default(),
             outer: Vec::new(),
+            insists: false,
         }
     }
 }
@@ -99,7 +102,7 @@ impl SendContext {
     /// for another message. None without a key.
     pub fn mail_digest(&self) -> Option<String> {
         let (name, fingerprint) = self.keyed.as_ref()?;
-        Some(digest("name", name.joined(), fingerprint))
+        Some(mail_digest_of(name, fingerprint))
     }
 
     /// To be called immediately before the first byte after which delivery is possible.
@@ -130,6 +133,21 @@ impl SendContext {
         Self { commit: Arc::default(), outer: Vec::new(), ..self.clone() }
     }
 
+    /// For one attempt of several: its commit flag is its own, and it commits this context too.
+    pub(crate) fn for_attempt(&self, attempt: u32) -> Self {
+        self.within(Arc::default()).with_attempt(attempt)
+    }
+
+    /// Goes through a breaker that is open, unless another does.
+    pub(crate) fn insisting(mut self) -> Self {
+        self.insists = true;
+        self
+    }
+
+    pub(crate) fn insists(&self) -> bool {
+        self.insists
+    }
+
     pub(crate) fn keyed(mut self, name: &Name, fingerprint: Fingerprint) -> Self {
         self.keyed = Some((name.clone(), fingerprint));
         self
@@ -157,6 +175,11 @@ fn digest(kind: &str, name: &str, fingerprint: &Fingerprint) -> String {
         hash.update(part.as_bytes());
     }
     hex::encode(hash.finalize())
+}
+
+/// The digest of the mail under a key.
+pub(crate) fn mail_digest_of(name: &Name, fingerprint: &Fingerprint) -> String {
+    digest("name", name.joined(), fingerprint)
 }
 
 /// The digest of a mail that has a key and comes without a decorator, which would give it a namespace and a scope.
@@ -272,7 +295,7 @@ pub(crate) fn panicked(committed: bool) -> Receipt {
 }
 
 /// The id and date of a send that was given none.
-pub(super) fn frozen_or_random(
+pub(crate) fn frozen_or_random(
     message: &Message,
     context: &SendContext,
     now: hapax_core::Timestamp,
