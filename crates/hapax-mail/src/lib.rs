@@ -24,6 +24,7 @@
 
 pub mod address;
 mod decorate;
+pub mod dkim;
 pub mod fingerprint;
 pub mod jobs;
 pub mod mailer;
@@ -31,6 +32,7 @@ pub mod message;
 pub mod mime;
 pub mod raw;
 pub mod receipt;
+pub mod smtp;
 pub mod transport;
 
 pub use crate::{
@@ -48,5 +50,6 @@ pub use crate::{
         Attempt, CODES, Failure, FailureScope, MAIL_CODES, MailCategory, NotAccepted, Outcome, Receipt,
         Rejected, Sent, UnreadableReceipt,
     },
-    transport::{Act, Commit, InvalidTransport, Outbox, SendContext, Stub, StubCall, Transport},
+    smtp::{Smtp, SmtpOptions},
+    transport::{Act, Commit, Faulty, InvalidTransport, Outbox, SendContext, Stub, StubCall, Transport},
 };

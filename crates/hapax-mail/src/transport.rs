@@ -1,14 +1,16 @@
 //! What sends messages.
 
 mod context;
+pub mod faulty;
 pub mod outbox;
 pub mod stub;
 
 pub use context::SendContext;
+pub use faulty::{Fault, Faulty};
 pub use outbox::Outbox;
 pub use stub::{Act, Stub, StubCall};
 
-pub(crate) use context::{Ended, attempt, panicked, stopped};
+pub(crate) use context::{Ended, attempt, frozen_or_random, panicked, stopped};
 
 use crate::{Message, RawMessage, Receipt};
 use async_trait::async_trait;

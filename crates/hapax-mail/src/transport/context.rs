@@ -272,7 +272,7 @@ pub(crate) fn panicked(committed: bool) -> Receipt {
 }
 
 /// The id and date of a send that was given none.
-pub(super) fn frozen_or_random(
+pub(crate) fn frozen_or_random(
     message: &Message,
     context: &SendContext,
     now: hapax_core::Timestamp,

@@ -23,6 +23,7 @@ mod parsers;
 mod raw_mails;
 mod raw_sends;
 mod rendering;
+mod smtp;
 mod stops;
 mod support;
 mod unknowns;
