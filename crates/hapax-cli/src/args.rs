@@ -28,6 +28,7 @@ Stores: sqlite:PATH (the default, in $XDG_DATA_HOME/hapax/hapax.db), memory: (en
   redis://HOST:PORT/DB, rediss:// (encrypted), redis+unix:PATH, redis+cluster://HOST,HOST, redis+sentinel://HOST,HOST/PRIMARY,
   postgres://HOST/DATABASE; in a build with the feature `mongodb` also mongodb://HOST/DATABASE.
   `hapax help stores` lists every form and all options (timeout, TLS, schema, replicas, …).
+Mails go to files unless --via names a mail server: `hapax help transports`.
 Settings: a flag, else the variable, else hapax.toml (store, namespace), else the default.
 An empty variable counts as unset; an empty HAPAX_STORE is refused.";
 

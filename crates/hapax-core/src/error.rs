@@ -91,6 +91,11 @@ impl StoreError {
     pub fn op(&self) -> &'static str {
         self.op
     }
+
+    /// What this layer says of it.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
 }
 
 /// Why a store is refused that a newer hapax has raised to `layout`: one must know the layout `needed` to work with it, and

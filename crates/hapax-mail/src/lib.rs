@@ -24,6 +24,7 @@
 
 pub mod address;
 mod decorate;
+pub mod dkim;
 pub mod fingerprint;
 pub mod jobs;
 pub mod mailer;
@@ -32,6 +33,7 @@ pub mod mime;
 pub mod provider;
 pub mod raw;
 pub mod receipt;
+pub mod smtp;
 pub mod transport;
 
 pub use crate::{
@@ -53,7 +55,8 @@ pub use crate::{
         Attempt, CODES, Failure, FailureScope, MAIL_CODES, MailCategory, NotAccepted, Outcome, Receipt,
         Rejected, Sent, UnreadableReceipt,
     },
+    smtp::{Smtp, SmtpOptions},
     transport::{
-        Act, Commit, InvalidTransport, Layer, Outbox, SendContext, Stack, Stub, StubCall, Transport,
+        Act, Commit, Faulty, InvalidTransport, Layer, Outbox, SendContext, Stack, Stub, StubCall, Transport,
     },
 };

@@ -1,11 +1,13 @@
 //! What sends messages.
 
 mod context;
+pub mod faulty;
 pub mod outbox;
 mod stack;
 pub mod stub;
 
 pub use context::SendContext;
+pub use faulty::{Fault, Faulty};
 pub use outbox::Outbox;
 pub use stack::{Layer, Stack};
 pub use stub::{Act, Stub, StubCall};

@@ -7,12 +7,14 @@
 //! Everything here panics where a server cannot be had: a test has nothing better to do.
 #![expect(clippy::panic, clippy::expect_used, clippy::missing_panics_doc, reason = "for tests alone")]
 
+pub mod mail;
 pub mod mongodb;
 pub mod postgres;
 mod proxy;
 pub mod redis;
 mod rotation;
 mod shared;
+pub mod smtp;
 mod supervised;
 mod wait;
 mod wrong_clock;

@@ -17,6 +17,7 @@ mod program;
 mod queue;
 mod store;
 mod stores;
+mod transports;
 
 use crate::{config::Settings, exit::Exit, failure::Failure, output::Output};
 use clap::Subcommand;
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Mail(mail::Mail),
     Store(store::Store),
     Stores(stores::Stores),
+    Transports(transports::Transports),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Codes(codes::Codes),
@@ -59,6 +61,7 @@ impl Command {
             Self::Mail(mail) => block_on(mail.run(context)),
             Self::Store(store) => block_on(store.run(context)),
             Self::Stores(stores) => stores.run(context),
+            Self::Transports(transports) => transports.run(context),
             Self::Doctor(doctor) => block_on(doctor.run(context)),
             Self::Bench(bench) => bench.run(context),
             Self::Codes(codes) => codes.run(context),

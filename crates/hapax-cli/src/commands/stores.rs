@@ -3,7 +3,10 @@
 use super::Context;
 use crate::{exit::Exit, failure::Failure};
 use clap::Args;
-use hapax::core::{Driver, url::UrlOption};
+use hapax::core::{
+    Driver,
+    url::{UrlHelp, UrlOption},
+};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -38,6 +41,14 @@ impl Stores {
 }
 
 fn object(driver: &Driver) -> serde_json::Value {
+    let mut object = urls(&driver.url);
+    object["store"] = driver.name.into();
+    object["schemes"] = driver.schemes.into();
+    object
+}
+
+/// URLs, for programs.
+pub(super) fn urls(url: &UrlHelp) -> serde_json::Value {
     let option = |option: &UrlOption| {
         json!({
             "name": option.name,
@@ -48,29 +59,29 @@ fn object(driver: &Driver) -> serde_json::Value {
     };
     let form = |(form, meaning): &(&str, &str)| json!({ "form": form, "meaning": meaning });
     json!({
-        "store": driver.name,
-        "schemes": driver.schemes,
-        "forms": driver.url.forms.iter().map(form).collect::<Vec<_>>(),
-        "options": driver.url.options.iter().map(option).collect::<Vec<_>>(),
-        "example": driver.url.example,
+        "forms": url.forms.iter().map(form).collect::<Vec<_>>(),
+        "options": url.options.iter().map(option).collect::<Vec<_>>(),
+        "example": url.example,
     })
 }
 
 /// For people.
 fn text() -> String {
-    let texts: Vec<_> = hapax::registry().drivers().iter().map(text_of).collect();
+    let texts: Vec<_> =
+        hapax::registry().drivers().iter().map(|driver| text_of(driver.name, &driver.url)).collect();
     texts.join("\n")
 }
 
-fn text_of(driver: &Driver) -> String {
-    let mut text = format!("{}:\n", driver.name.to_uppercase());
-    for (form, meaning) in driver.url.forms {
+/// URLs of one kind, for people.
+pub(super) fn text_of(kind: &str, url: &UrlHelp) -> String {
+    let mut text = format!("{}:\n", kind.to_uppercase());
+    for (form, meaning) in url.forms {
         let _ = writeln!(text, "  {form}\n      {meaning}");
     }
-    for UrlOption { name, value, default, meaning, .. } in driver.url.options {
+    for UrlOption { name, value, default, meaning, .. } in url.options {
         let default = default.map_or_else(String::new, |default| format!(" [default: {default}]"));
         let _ = writeln!(text, "  ?{name}={value}\n      {meaning}{default}");
     }
-    let _ = writeln!(text, "  example: {}", driver.url.example);
+    let _ = writeln!(text, "  example: {}", url.example);
     text
 }

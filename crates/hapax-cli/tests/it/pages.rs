@@ -54,6 +54,7 @@ const COMMANDS: &[&[&str]] = &[
     &["store"],
     &["store", "upgrade"],
     &["stores"],
+    &["transports"],
     &["bench"],
     &["codes"],
     &["completions"],
@@ -100,6 +101,25 @@ fn help_lists_each_store_with_all_options_of_its_urls() {
     for page in [&["help"][..], &["help", "once"]] {
         assert!(sandbox.hapax(page).exits(0).stdout.contains("hapax help stores"), "{page:?}");
     }
+}
+
+#[test]
+fn help_lists_each_way_to_send_mail_with_all_options_of_its_urls() {
+    let sandbox = Sandbox::new();
+    let kinds = sandbox.hapax(&["transports", "--json"]).exits(0).lines();
+    let names: Vec<_> = kinds.iter().filter_map(|kind| kind["transport"].as_str()).collect();
+    assert!(names.contains(&"mail servers") && names.contains(&"this machine"), "{names:?}");
+    for page in
+        [&["help", "transports"][..], &["transports"], &["transports", "--help"], &["man", "transports"]]
+    {
+        let text = sandbox.hapax(page).exits(0).stdout.replace("\\-", "-");
+        for option in kinds.iter().flat_map(|kind| kind["options"].as_array().unwrap()) {
+            let option =
+                format!("?{}={}", option["name"].as_str().unwrap(), option["value"].as_str().unwrap());
+            assert!(text.contains(&option), "{page:?}: {option}");
+        }
+    }
+    assert!(sandbox.hapax(&["mail", "send", "--help"]).exits(0).stdout.contains("hapax help transports"));
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl MailCategory {
     }
 
     /// Whether a failure of this kind may pass by itself.
-    pub(super) const fn passes(self) -> bool {
+    pub(crate) const fn passes(self) -> bool {
         matches!(self, Self::RateLimit | Self::Network | Self::Timeout | Self::Service)
     }
 

@@ -1,7 +1,7 @@
 //! The codes of receipts, those of messages and of the idempotency engine excepted.
 
 use super::MailCategory;
-use crate::message::MESSAGE_CODES;
+use crate::{message::MESSAGE_CODES, smtp::SMTP_CODES};
 use hapax_core::CodeInfo;
 
 const fn code(
@@ -277,15 +277,22 @@ pub const MAIL_CODES: &[CodeInfo] = &[
     ),
 ];
 
-const CODE_COUNT: usize = MESSAGE_CODES.len() + MAIL_CODES.len();
+/// Those of each part.
+const PARTS: [&[CodeInfo]; 3] = [MESSAGE_CODES, MAIL_CODES, SMTP_CODES];
+
+const CODE_COUNT: usize = MESSAGE_CODES.len() + MAIL_CODES.len() + SMTP_CODES.len();
 
 #[expect(clippy::indexing_slicing, reason = "checked when compiled")]
 const ALL: [CodeInfo; CODE_COUNT] = {
     let mut all = [MESSAGE_CODES[0]; CODE_COUNT];
-    let mut i = 0;
-    while i < CODE_COUNT {
-        all[i] = if i < MESSAGE_CODES.len() { MESSAGE_CODES[i] } else { MAIL_CODES[i - MESSAGE_CODES.len()] };
-        i += 1;
+    let (mut part, mut at) = (0, 0);
+    while part < PARTS.len() {
+        let mut i = 0;
+        while i < PARTS[part].len() {
+            all[at] = PARTS[part][i];
+            (i, at) = (i + 1, at + 1);
+        }
+        part += 1;
     }
     all
 };
@@ -315,8 +322,8 @@ mod tests {
         let codes: BTreeSet<_> = CODES.iter().map(|info| info.code).collect();
         assert_eq!(codes.len(), CODES.len());
         assert!(codes.iter().all(|code| code.split_once('.').is_some_and(|(area, reason)| {
-            let word =
-                |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+            let word = |text: &str| !text.is_empty() && text.bytes().all(fits);
             word(area) && word(reason)
         })));
         assert!(CODES.iter().all(|info| !info.meaning.is_empty() && !info.remedy.is_empty()));
@@ -332,6 +339,7 @@ mod tests {
         assert!(CODES.iter().any(|info| info.code == "message.no_recipient"));
         assert!(CODES.iter().any(|info| info.code == "mail.cancelled"));
         assert_eq!(known("idempotency.in_flight"), Some("idempotency.in_flight"));
+        assert!(CODES.iter().any(|info| info.code == "smtp.reply_lost"));
         assert_eq!(known("smtp.of_a_newer_version"), None);
     }
 }

@@ -43,7 +43,7 @@ impl Serialize for ReceiptLine<'_> {
             .and_then(|f| f.retry_after)
             .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         let rejected: Vec<_> = receipt.rejected.iter().map(RejectedLine::of).collect();
-        let mut out = serializer.serialize_struct("Receipt", 17)?;
+        let mut out = serializer.serialize_struct("Receipt", 20)?;
         out.serialize_field("outcome", outcome)?;
         out.serialize_field("replayed", &receipt.replayed)?;
         out.serialize_field("copied", &receipt.copied)?;
@@ -53,6 +53,9 @@ impl Serialize for ReceiptLine<'_> {
         out.serialize_field("retryable", &failure.is_some_and(|f| f.retryable))?;
         out.serialize_field("delivery_unknown", &receipt.is_unknown())?;
         out.serialize_field("retry_after_ms", &retry_after)?;
+        out.serialize_field("stage", &failure.and_then(|f| f.stage.as_deref()))?;
+        out.serialize_field("smtp_status", &failure.and_then(|f| f.smtp_status))?;
+        out.serialize_field("enhanced_status", &failure.and_then(|f| f.enhanced_status.as_deref()))?;
         out.serialize_field("detail", &failure.and_then(|f| f.detail.as_deref()))?;
         out.serialize_field("message_id", &or_null(&receipt.message_id))?;
         out.serialize_field("provider", &or_null(&receipt.provider))?;
@@ -103,6 +106,8 @@ mod tests {
     #[test]
     fn unknown_delivery_is_a_failed_line_with_a_flag() {
         let failure = Failure::new(MailCategory::Timeout, "smtp.reply_timeout")
+            .with_stage("reply")
+            .with_smtp_status(451, Some("4.4.2"))
             .with_retry_after(Duration::from_millis(1500));
         let line = serde_json::to_value(Receipt::not_known(failure)).unwrap();
         assert_eq!(line["outcome"], "failed");
@@ -110,5 +115,7 @@ mod tests {
         assert_eq!(line["category"], "timeout");
         assert_eq!(line["retryable"], false);
         assert_eq!(line["retry_after_ms"], 1500);
+        assert_eq!((&line["stage"], &line["smtp_status"]), (&"reply".into(), &451.into()));
+        assert_eq!(line["enhanced_status"], "4.4.2");
     }
 }

@@ -25,6 +25,7 @@ mod providers;
 mod raw_mails;
 mod raw_sends;
 mod rendering;
+mod smtp;
 mod stops;
 mod support;
 mod unknowns;

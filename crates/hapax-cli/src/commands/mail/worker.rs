@@ -53,7 +53,8 @@ pub(super) struct Worker {
         long,
         value_name = "URL",
         default_value = "file:outbox",
-        help = "Where mails go: file:DIR writes one .eml a message, stub: accepts and forgets"
+        help = "Where mails go: smtp://HOST and others (`hapax help transports`), file:DIR writes one .eml a message, \
+                stub: accepts and forgets"
     )]
     via: String,
     #[command(flatten)]

@@ -4,6 +4,7 @@ mod bad_input;
 mod eml;
 mod keys;
 mod kills;
+mod mail_servers;
 mod others;
 mod outages;
 mod queued;

@@ -16,6 +16,7 @@ use std::{path::PathBuf, time::Duration};
 EXAMPLES:
   hapax mail send welcome.jsonl                           writes one .eml a message to the folder outbox
   hapax mail send - --via stub: < welcome.jsonl           accepts and forgets
+  HAPAX_SMTP_PASSWORD=… hapax mail send welcome.jsonl --via smtp://app@mail.example.com
   hapax mail send welcome.jsonl --key-template 'welcome:{to}'
   hapax mail send list.csv --template welcome.json --key-template 'welcome:{to}'
                                                           one message a row
@@ -44,7 +45,8 @@ pub(crate) struct Send {
         long,
         value_name = "URL",
         default_value = "file:outbox",
-        help = "Where mails go: file:DIR writes one .eml a message, stub: accepts and forgets"
+        help = "Where mails go: smtp://HOST and others (`hapax help transports`), file:DIR writes one .eml a message, \
+                stub: accepts and forgets"
     )]
     pub(super) via: Vec<String>,
     /// Sends what is valid, and counts the rest as failed

@@ -3,7 +3,7 @@
 use crate::{exit::Exit, failure::Failure, output, text};
 use hapax::{
     core::Fingerprint,
-    mail::{MailCategory, Outbox, Stub, Transport},
+    mail::{MailCategory, Outbox, Smtp, SmtpOptions, Stub, Transport},
 };
 use std::{
     ffi::OsString,
@@ -21,23 +21,27 @@ pub(crate) struct Via {
     pub(crate) scope: String,
 }
 
+/// Where the password of a mail server's user comes from, if it is not in the URL.
+const PASSWORD: &str = "HAPAX_SMTP_PASSWORD";
+
 /// What `--via` names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Target {
     /// A folder.
     File(PathBuf),
     /// Nowhere.
     Stub,
+    /// A mail server.
+    Server(Smtp),
 }
 
 /// Schemes of other builds, and what they are.
-const PLANNED: &[&str] =
-    &["smtp", "smtps", "lmtp", "ses", "resend", "postmark", "sendgrid", "mailgun", "brevo"];
+const PLANNED: &[&str] = &["ses", "resend", "postmark", "sendgrid", "mailgun", "brevo"];
 
 impl Target {
     pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
-        const HELP: &str = "this build has `file:DIR`, which writes one .eml a message into a folder, and `stub:`, which \
-                            accepts and forgets";
+        const HELP: &str = "this build has `smtp://`, `smtps://` and `lmtp://` for mail servers, `file:DIR`, which writes \
+                            one .eml a message into a folder, and `stub:`, which accepts and forgets";
         let Some((scheme, rest)) = url.split_once(':') else {
             return Err(Failure::usage(format!(
                 "--via {}: a transport is written as a URL",
@@ -50,6 +54,7 @@ impl Target {
             ("file", rest) => Ok(Self::File(folder(rest))),
             ("stub", "") => Ok(Self::Stub),
             ("stub", _) => Err(Failure::usage("--via stub: takes nothing after the colon")),
+            ("smtp" | "smtps" | "lmtp" | "lmtp+unix", _) => server(url),
             // What follows may be a password.
             (scheme, _) if PLANNED.contains(&scheme) => {
                 Err(Failure::usage(format!("this build of hapax cannot send via `{scheme}:`")).help(HELP))
@@ -61,11 +66,12 @@ impl Target {
         }
     }
 
-    /// The scope of its keys: rehearsals share nothing with what is delivered, nor with each other.
+    /// The scope of its keys: one for all that is delivered. Rehearsals share nothing with it, nor with each other.
     pub(crate) fn scope(&self) -> String {
         let target = match self {
             Self::File(folder) => [b"file:", resolved(folder).as_os_str().as_encoded_bytes()].concat(),
             Self::Stub => b"stub:".to_vec(),
+            Self::Server(_) => return DELIVERED.to_owned(),
         };
         let digest = Fingerprint::of_bytes(&target);
         format!("mail-rehearsal:{}", hex::encode(digest.digest().get(..8).unwrap_or_default()))
@@ -76,6 +82,8 @@ impl Target {
         match self {
             Self::File(_) => "file:",
             Self::Stub => "stub:",
+            Self::Server(server) if server.id() == "lmtp" => "lmtp:",
+            Self::Server(_) => "smtp:",
         }
     }
 
@@ -88,6 +96,7 @@ impl Target {
                     "the folder {folder} is not there: a run makes it, if it can; that was not tried"
                 ))
             }
+            Self::Server(_) => Some("the mail server was not asked".to_owned()),
             _ => None,
         }
     }
@@ -116,9 +125,29 @@ impl Target {
         let transport: Arc<dyn Transport> = match self {
             Self::File(folder) => Arc::new(Outbox::new(folder)),
             Self::Stub => Arc::new(Stub::forgetful()),
+            Self::Server(server) => Arc::new(server.clone()),
         };
         Via { transport, scope: self.scope() }
     }
+}
+
+/// `smtp://user:password@host`. Files that it names are read now, and nothing is connected.
+fn server(url: &str) -> Result<Target, Failure> {
+    let wrong = |reason: &str| Failure::usage(format!("--via: {reason}"));
+    let mut options = SmtpOptions::parse(url).map_err(|error| {
+        wrong(&error.reason).help("`hapax help transports` lists the forms of URLs and all options")
+    })?;
+    if options.user_without_password().is_some() {
+        let password = std::env::var(PASSWORD).unwrap_or_default();
+        if password.is_empty() {
+            return Err(wrong("the user of the mail server has no password").help(format!(
+                "set {PASSWORD}, or name a file with `?password_file=FILE`; behind the user, `user:password@host`, \
+                 everybody on this machine can read it"
+            )));
+        }
+        options = options.password(password);
+    }
+    Smtp::with_options(options).map(Target::Server).map_err(|error| wrong(&error.reason))
 }
 
 /// `file:DIR`, `file:/DIR` and `file:///DIR`.
@@ -156,19 +185,28 @@ mod tests {
 
     #[test]
     fn urls_name_targets() {
-        assert_eq!(Target::parse("file:out/box").unwrap(), Target::File("out/box".into()));
-        assert_eq!(Target::parse("file:///tmp/x").unwrap(), Target::File("/tmp/x".into()));
-        assert_eq!(Target::parse("FILE:/tmp/x").unwrap(), Target::File("/tmp/x".into()));
-        assert_eq!(Target::parse("stub:").unwrap(), Target::Stub);
+        let folder = |url: &str| match Target::parse(url).unwrap() {
+            Target::File(folder) => folder,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(folder("file:out/box"), Path::new("out/box"));
+        assert_eq!(folder("file:///tmp/x"), Path::new("/tmp/x"));
+        assert_eq!(folder("FILE:/tmp/x"), Path::new("/tmp/x"));
+        assert!(matches!(Target::parse("stub:").unwrap(), Target::Stub));
+        for url in ["smtp://u:p@h", "smtps://h", "lmtp://h", "lmtp+unix:/run/lmtp", "SMTP://h:25?tls=none"] {
+            assert_eq!(Target::parse(url).unwrap().scope(), DELIVERED, "{url}");
+        }
     }
 
     #[test]
     fn other_transports_are_refused_without_their_secrets() {
-        for url in ["smtp://user:secret@host", "fax:secret", "secret", "file:", "stub:x"] {
+        for url in ["resend:secret", "fax:secret", "secret", "file:", "stub:x", "smtp://user:secret@h?tsl=x"]
+        {
             let failure = Target::parse(url).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage, "{url}");
+            let shown = format!("{failure:?}").replace("--via secret", "");
+            assert!(!shown.contains("secret"), "{url}: {shown}");
         }
-        assert!(!format!("{:?}", Target::parse("smtp://user:secret@host").unwrap_err()).contains("secret"));
     }
 
     #[test]
