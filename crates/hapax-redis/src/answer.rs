@@ -10,6 +10,8 @@ use redis::{ServerError, Value};
 pub(crate) struct Answer {
     /// Empty for the usual.
     pub(crate) word: Vec<u8>,
+    /// Of the usual.
+    pub(crate) number: i64,
     /// Milliseconds since 1970; the usual does not say.
     pub(crate) now: Option<i64>,
     rest: std::vec::IntoIter<Value>,
@@ -20,15 +22,16 @@ impl Answer {
     pub(crate) fn read(value: Value) -> Option<Result<Self, ServerError>> {
         let mut parts = match value {
             Value::ServerError(error) => return Some(Err(error)),
-            Value::Int(_) => {
-                return Some(Ok(Self { word: Vec::new(), now: None, rest: Vec::new().into_iter() }));
+            Value::Int(number) => {
+                let (word, rest) = (Vec::new(), Vec::new().into_iter());
+                return Some(Ok(Self { word, number, now: None, rest }));
             }
             Value::Array(parts) => parts.into_iter(),
             _ => return None,
         };
         let Some(Value::BulkString(word)) = parts.next() else { return None };
         let now = Some(redis::from_redis_value(parts.next()?).ok()?);
-        Some(Ok(Self { word, now, rest: parts }))
+        Some(Ok(Self { word, number: 0, now, rest: parts }))
     }
 
     /// An instant.

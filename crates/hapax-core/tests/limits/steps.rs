@@ -173,3 +173,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_clock_that_is_far_ahead_or_starts_anew_is_no_panic() {
+    for algorithm in Algorithm::ALL {
+        let quota = quota(algorithm, 3, 400 * 86_400_000);
+        let mut slot = None;
+        for now in [NOW, 1 << 52, 0, NOW, 1 << 52] {
+            for cost in [1, 2, 3, 4, u32::MAX] {
+                let answer = ask(&mut slot, quota, cost, now);
+                assert_eq!(answer.never, cost > 3, "{algorithm} at {now}");
+                assert!(
+                    answer.remaining <= 3 && answer.retry_after_ms <= 2 * quota.window_ms(),
+                    "{answer:?}"
+                );
+            }
+        }
+    }
+}

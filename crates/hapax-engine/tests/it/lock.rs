@@ -3,7 +3,8 @@
 use crate::support::{Logs, PausedClock, ms, secs};
 use hapax_conformance::faulty::{Fault, FaultyLocks, LockStep};
 use hapax_core::{
-    Backend, Coded,
+    Backend, Coded, Name, Span, StoreResult, Token, async_trait,
+    lock::{Acquire, Acquired, Extended, Fence, HolderInfo, ListLocks, LockInfo, LockPage, LockStore, Write},
     memory::{MemoryLocks, MemoryStore},
 };
 use hapax_engine::{
@@ -31,6 +32,7 @@ impl Drop for Tells {
 }
 
 /// One store of locks, and any number of processes that share it.
+#[derive(Debug)]
 struct World {
     store: Arc<FaultyLocks<MemoryLocks>>,
     clock: PausedClock,
@@ -259,4 +261,77 @@ async fn names_and_durations_are_checked() {
     let none = Backend::new("none", Arc::new(MemoryStore::new(Arc::new(PausedClock::new()))));
     let error = Locks::of(&none, secs(5)).try_lock("k").await.unwrap_err();
     assert_eq!(error.code(), "lock.store_failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_failed_stops_none_of_the_next_lock() {
+    let world = World::new();
+    let locks = world.process();
+    world.store.break_step(LockStep::Extend, Fault::Before);
+    let lost = locks.with_lock("k", |lock| async move { lock.lost().await }).await;
+    // It is told ahead of the end; given back within the margin, it was held all the same.
+    assert_eq!(lost.unwrap(), Loss::Expired);
+    world.store.mend();
+    let before = world.store.calls(LockStep::Extend);
+    tokio::time::sleep(TTL).await;
+    let held = locks.with_lock("k", |lock| async move {
+        tokio::time::sleep(TTL * 3).await;
+        lock.is_held()
+    });
+    assert!(held.await.unwrap());
+    assert!(world.store.calls(LockStep::Extend) - before >= 8);
+}
+
+/// Its grants take so long that their leases have passed.
+#[derive(Debug)]
+struct Late(World);
+
+#[async_trait]
+impl LockStore for Late {
+    async fn acquire(&self, req: &Acquire) -> StoreResult<Acquired> {
+        let granted = self.0.store.acquire(req).await;
+        self.0.clock.suspend(secs(31));
+        granted
+    }
+    async fn extend(&self, name: &Name, token: &Token, lease: Span) -> StoreResult<Extended> {
+        self.0.store.extend(name, token, lease).await
+    }
+    async fn release(&self, name: &Name, token: &Token) -> StoreResult<Write> {
+        self.0.store.release(name, token).await
+    }
+    async fn show(&self, name: &Name) -> StoreResult<LockInfo> {
+        self.0.store.show(name).await
+    }
+    async fn list(&self, req: &ListLocks) -> StoreResult<LockPage> {
+        self.0.store.list(req).await
+    }
+    async fn break_lock(&self, name: &Name) -> StoreResult<Option<HolderInfo>> {
+        self.0.store.break_lock(name).await
+    }
+    async fn seed_fence(&self, name: &Name, least: Fence) -> StoreResult<Fence> {
+        self.0.store.seed_fence(name, least).await
+    }
+    async fn wait(&self, name: &Name, limit: Duration) -> StoreResult<()> {
+        self.0.store.wait(name, limit).await
+    }
+    async fn prune(&self, limit: usize) -> StoreResult<usize> {
+        self.0.store.prune(limit).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_when_its_lease_has_passed_is_none() {
+    let world = World::new();
+    let keys = Arc::new(MemoryStore::new(Arc::new(world.clock.clone())));
+    let late = Late(World { store: Arc::clone(&world.store), clock: world.clock.clone() });
+    let backend =
+        Backend::new("memory", keys).with_locks(Arc::new(late)).with_clock(Arc::new(world.clock.clone()));
+    let locks = Locks::of(&backend, secs(5));
+    let mut ran = false;
+    let error = locks.with_lock("k", async |_| ran = true).await.unwrap_err();
+    assert_eq!(error.code(), "lock.store_failed", "{error}");
+    assert!(error.to_string().contains("too late") || format!("{error:?}").contains("too late"), "{error:?}");
+    assert!(!ran);
+    assert_eq!(locks.close(secs(10)).await, 0);
+    assert!(world.is_free().await);
 }

@@ -53,7 +53,8 @@ pub(super) fn on(seen: &Seen, check: &Check, left: u32, now: u64) -> Option<(Fil
         // What is over is still in it: it is written anew where that takes the room.
         Algorithm::SlidingWindow => {
             let most = i64::from(quota.limit()) - cost;
-            (seen.count <= most).then_some((doc! { "$lte": most }, cost))?
+            let is_now = seen.log.iter().all(|(at, _)| *at <= now + quota.window_ms());
+            (is_now && seen.count <= most).then_some((doc! { "$lte": most }, cost))?
         }
         Algorithm::TokenBucket => {
             let credits = past.clamp(0, window) * i64::from(quota.limit());
@@ -62,10 +63,12 @@ pub(super) fn on(seen: &Seen, check: &Check, left: u32, now: u64) -> Option<(Fil
             fits.then(|| (doc! { "$gte": least, "$lt": full }, -cost * window))?
         }
     };
-    let mut update = doc! { "$inc": { "count": inc }, "$max": ends(quota, now) };
+    let (mut later, mut update) = (ends(quota, now), doc! { "$inc": { "count": inc } });
     if quota.algorithm() == Algorithm::SlidingWindow {
         update.insert("$push", doc! { "log": entry(now, check.cost.into()) });
+        later.insert("from", integer(now).saturating_sub(window));
     }
+    update.insert("$max", later);
     Some((Filter::new(seen).with(room), update))
 }
 
@@ -125,6 +128,22 @@ mod tests {
             let longer = Quota::new(algorithm, 5, WINDOW * 2).unwrap();
             assert!(!counts_on(quota, longer, 1_000), "{algorithm}");
         }
+    }
+
+    #[test]
+    fn what_was_over_when_one_was_counted_is_over_for_a_longer_window_too() {
+        let check = Check::new(LimitKey::new("k").unwrap(), Quota::sliding_window(5, WINDOW));
+        let mut slot = None;
+        machine::take(&mut slot, &check, 1_000);
+        let seen = seen(&slot, &check, 1_000);
+        let (_, update) = on(&seen, &check, 4, 70_000).unwrap();
+        let mut document = fields(slot.as_ref().unwrap(), 1_000);
+        document.insert("log", vec![entry(1_000, 1), entry(70_000, 1)]);
+        document.insert("count", 2);
+        document.insert("from", update.get_document("$max").unwrap().get_i64("from").unwrap());
+        machine::take(&mut slot, &check, 70_000);
+        let found = Seen::read(Some(&document), &check, "x").unwrap().unwrap();
+        assert_eq!(Some(found.kept()), slot);
     }
 
     #[test]

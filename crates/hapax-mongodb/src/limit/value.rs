@@ -10,6 +10,7 @@
 //! count     what was taken in the window, or the credits, which may be below zero for a while; the sum of a sliding window
 //! previous  what was taken in the window before
 //! log       the requests of a sliding window, a text for each: when, and how much
+//! from      those until then were over when one was counted, and are so for every quota
 //! ends      when it equals a fresh one, at the latest
 //! gone_at   when the server may remove it by itself; decides nothing
 //! ```
@@ -38,7 +39,7 @@ pub(super) struct Seen {
     pub(super) at: i64,
     pub(super) count: i64,
     pub(super) previous: Option<i64>,
-    log: Vec<(u64, u64)>,
+    pub(super) log: Vec<(u64, u64)>,
 }
 
 impl Seen {
@@ -74,7 +75,13 @@ impl Seen {
                 _ => None,
             },
             log: match algorithm {
-                Algorithm::SlidingWindow => entries(document.get_array("log").ok()?)?,
+                Algorithm::SlidingWindow => {
+                    let from =
+                        u64::try_from(number(document, "from").unwrap_or_default()).unwrap_or_default();
+                    let mut log = entries(document.get_array("log").ok()?)?;
+                    log.retain(|(at, _)| *at > from);
+                    log
+                }
                 _ => Vec::new(),
             },
         };

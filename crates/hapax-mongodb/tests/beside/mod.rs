@@ -166,6 +166,9 @@ impl LimitUnderTest for Limits {
                         };
                         let log: Vec<_> = log.iter().map(earlier).collect();
                         set.insert("log", log);
+                        if limit.contains_key("from") {
+                            set.insert("from", whole(limit, "from") - by);
+                        }
                     }
                     Err(_) => drop(set.insert("at", whole(limit, "at") - by)),
                 }

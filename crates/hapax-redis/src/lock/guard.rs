@@ -1,11 +1,15 @@
 //! Writes of holders, told apart by their fences where they arrive.
 
-use crate::script::Script;
+use crate::{error::Failure, script::Script};
 use hapax_core::{
-    Span,
+    Span, StoreErrorKind, StoreResult,
     lock::{Fence, Guarded},
 };
-use redis::{Arg, Cmd, ErrorKind, RedisError, Value, aio::ConnectionLike};
+use redis::{Arg, Cmd, RedisError, Value, aio::ConnectionLike};
+
+const OP: &str = "write under a fence";
+/// It is the caller's, so nothing more is known of it.
+const PLACE: &str = "the server of the connection";
 
 static ADMIT: Script = Script::new("", include_str!("../scripts/lock/admit.lua"));
 
@@ -16,7 +20,7 @@ static ADMIT: Script = Script::new("", include_str!("../scripts/lock/admit.lua")
 ///
 /// ```no_run
 /// # async fn write(mut connection: redis::aio::MultiplexedConnection, fence: hapax_core::lock::Fence)
-/// # -> Result<(), redis::RedisError> {
+/// # -> Result<(), hapax_core::StoreError> {
 /// use hapax_core::lock::Guarded;
 /// use hapax_redis::Guard;
 ///
@@ -55,7 +59,10 @@ impl Guard {
     /// To be sent again after a lost reply: what was carried out is a [`Repeat`](Guarded::Repeat) then.
     ///
     /// # Errors
-    /// Those of the server, also of the command; then nothing is remembered.
+    /// Codes: `store.unavailable`, `store.auth`, `store.full`, `store.config` (the keys lie in several slots),
+    /// `store.corrupt` (the key of the guard holds no fence, or the command met another type), `store.internal` (the server
+    /// refused the command); then nothing is remembered. With [`Applied::Unknown`](hapax_core::Applied) the reply was lost.
+    /// The source is the driver's error.
     ///
     /// # Cancel safety
     /// A dropped call may have been carried out.
@@ -65,7 +72,7 @@ impl Guard {
         fence: Fence,
         keys: &[&str],
         command: &Cmd,
-    ) -> Result<(Guarded, Option<Value>), RedisError> {
+    ) -> StoreResult<(Guarded, Option<Value>)> {
         let call = |name: &str, script: &str| {
             let mut cmd = redis::cmd(name);
             cmd.arg(script).arg(keys.len() + 1).arg(&self.key).arg(keys);
@@ -85,8 +92,9 @@ impl Guard {
             }
             answer => answer,
         };
-        let nonsense = || RedisError::from((ErrorKind::UnexpectedReturnType, "no answer of a guard"));
-        let Value::Array(parts) = answer? else { return Err(nonsense()) };
+        let nonsense = || Failure::nonsense(PLACE).error(OP);
+        let answer = answer.map_err(|error| failure(error).error(OP))?;
+        let Value::Array(parts) = answer else { return Err(nonsense()) };
         let mut parts = parts.into_iter();
         match parts.next() {
             Some(Value::BulkString(word)) if word == b"applied" => {
@@ -96,5 +104,16 @@ impl Guard {
             Some(Value::BulkString(word)) if word == b"stale" => Ok((Guarded::Stale, None)),
             _ => Err(nonsense()),
         }
+    }
+}
+
+fn failure(error: RedisError) -> Failure {
+    match error.code() {
+        None => Failure::lost(PLACE, error),
+        Some("WRONGTYPE") => {
+            let reason = "the key of the guard holds no fence, or the command met a value of another type";
+            Failure::new(StoreErrorKind::Corrupt, reason).because(error)
+        }
+        Some(_) => Failure::of_reply(PLACE, error),
     }
 }

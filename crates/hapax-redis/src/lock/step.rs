@@ -43,6 +43,10 @@ impl Step for Acquire {
     }
     fn read(&self, answer: Answer) -> Option<Acquired> {
         match answer.word.as_slice() {
+            b"" => {
+                let fence = Fence::new(u64::try_from(answer.number).ok()?).ok()?;
+                Some(Acquired::Yours(Grant { fence, until: fence.as_time().after(self.lease.get()) }))
+            }
             b"yours" => {
                 let (fence, until) = (fence(&answer, 0)?, answer.instant(1)?);
                 Some(Acquired::Yours(Grant { fence, until }))
@@ -99,7 +103,7 @@ impl Step for Release<'_> {
     }
     fn read(&self, answer: Answer) -> Option<Write> {
         match answer.word.as_slice() {
-            b"applied" => Some(Write::Applied),
+            b"" | b"applied" => Some(Write::Applied),
             b"fenced" => Some(Write::Fenced),
             _ => None,
         }

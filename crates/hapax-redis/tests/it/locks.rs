@@ -338,7 +338,8 @@ async fn a_guarded_write_whose_reply_was_lost_is_a_repeat() {
     // The server knows the script by then: else the first answer is that it does not.
     let _ = guard.write(&mut connection, fence(1), &["{account}"], &set("a")).await.unwrap();
     proxy.arm(Fault::CutAfter);
-    assert!(guard.write(&mut connection, fence(2), &["{account}"], &set("b")).await.is_err());
+    let error = guard.write(&mut connection, fence(2), &["{account}"], &set("b")).await.unwrap_err();
+    assert_eq!((error.kind(), error.applied()), (StoreErrorKind::Unavailable, Applied::Unknown), "{error}");
     let mut connection = raw(&server.url()).await;
     let again = guard.write(&mut connection, fence(2), &["{account}"], &set("b")).await.unwrap();
     assert_eq!(again, (Guarded::Repeat, None));
@@ -352,7 +353,11 @@ async fn a_guard_remembers_no_write_that_failed() {
     let _ = guard.write(&mut connection, fence(1), &["{account}"], &set("a")).await.unwrap();
     let mut push = redis::cmd("LPUSH");
     push.arg("{account}").arg("x");
-    assert!(guard.write(&mut connection, fence(2), &["{account}"], &push).await.is_err());
+    let error = guard.write(&mut connection, fence(2), &["{account}"], &push).await.unwrap_err();
+    assert_eq!((error.kind(), error.applied()), (StoreErrorKind::Corrupt, Applied::No), "{error}");
+    let refused = redis::cmd("NOSUCHCOMMAND");
+    let error = guard.write(&mut connection, fence(2), &["{account}"], &refused).await.unwrap_err();
+    assert_eq!(error.applied(), Applied::No, "{error}");
     let (written, _) = guard.write(&mut connection, fence(2), &["{account}"], &set("b")).await.unwrap();
     assert_eq!(written, Guarded::Applied);
 }

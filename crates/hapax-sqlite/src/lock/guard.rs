@@ -1,11 +1,17 @@
 //! Writes of holders, told apart by their fences where they arrive.
 
-use crate::number::integer;
+use crate::{
+    error::{Failure, config},
+    number::integer,
+};
 use hapax_core::{
-    IntoKey,
+    IntoKey, Key, StoreResult,
     lock::{Fence, Guarded},
 };
-use rusqlite::{Error, Transaction, params};
+use rusqlite::{Transaction, params};
+use std::path::Path;
+
+const OP: &str = "admit a write";
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS hapax_guard (resource TEXT PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID";
 const ADMIT: &str = "INSERT INTO hapax_guard (resource, fence) VALUES (?1, ?2) \
@@ -20,10 +26,10 @@ const LAST: &str = "SELECT fence FROM hapax_guard WHERE resource = ?1";
 /// as a holder writes in one transaction: its second one under the same name is a [`Guarded::Repeat`].
 ///
 /// ```
-/// use hapax_core::lock::{Fence, Guarded};
-/// use hapax_sqlite::{admit, rusqlite::{self, Connection}};
+/// use hapax_core::{BoxError, lock::{Fence, Guarded}};
+/// use hapax_sqlite::{admit, rusqlite::Connection};
 ///
-/// fn close(database: &mut Connection, fence: Fence) -> rusqlite::Result<Guarded> {
+/// fn close(database: &mut Connection, fence: Fence) -> Result<Guarded, BoxError> {
 ///     let tx = database.transaction()?;
 ///     let verdict = admit(&tx, "account:7", fence)?;
 ///     if verdict == Guarded::Applied {
@@ -32,7 +38,7 @@ const LAST: &str = "SELECT fence FROM hapax_guard WHERE resource = ?1";
 ///     }
 ///     Ok(verdict)
 /// }
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn main() -> Result<(), BoxError> {
 /// # let mut database = Connection::open_in_memory()?;
 /// # database.execute_batch("CREATE TABLE account (id, state)")?;
 /// # assert_eq!(close(&mut database, Fence::new(2)?)?, Guarded::Applied);
@@ -42,9 +48,17 @@ const LAST: &str = "SELECT fence FROM hapax_guard WHERE resource = ?1";
 /// ```
 ///
 /// # Errors
-/// SQLite's; [`Error::ToSqlConversionFailure`] where the resource is no [`Key`](hapax_core::Key).
-pub fn admit(tx: &Transaction<'_>, resource: impl IntoKey, fence: Fence) -> rusqlite::Result<Guarded> {
-    let resource = resource.into_key().map_err(|error| Error::ToSqlConversionFailure(Box::new(error)))?;
+/// Codes: `store.timeout` (locked), `store.auth` (not to be written), `store.unavailable` (the disk), `store.corrupt`, and
+/// `store.config` where the resource is no [`Key`]. Always [`Applied::No`](hapax_core::Applied): what fails within a
+/// transaction goes with it. The source is SQLite's error.
+pub fn admit(tx: &Transaction<'_>, resource: impl IntoKey, fence: Fence) -> StoreResult<Guarded> {
+    let resource =
+        resource.into_key().map_err(|error| config(OP, "the resource can be no key").with_source(error))?;
+    let file = tx.path().filter(|path| !path.is_empty()).unwrap_or("a database in memory");
+    admitted(tx, &resource, fence).map_err(|error| Failure::of(Path::new(file), error).error(OP))
+}
+
+fn admitted(tx: &Transaction<'_>, resource: &Key, fence: Fence) -> rusqlite::Result<Guarded> {
     tx.prepare_cached(TABLE)?.execute([])?;
     let number = integer(fence.get());
     if tx.prepare_cached(ADMIT)?.execute(params![resource.as_str(), number])? > 0 {

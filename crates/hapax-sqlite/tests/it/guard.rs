@@ -1,9 +1,12 @@
 //! Writes that compare fences, in the database that is written to.
 
 use crate::support::{file, folder, open, raw};
-use hapax_core::lock::{Fence, Guarded};
+use hapax_core::{
+    Applied, StoreErrorKind,
+    lock::{Fence, Guarded},
+};
 use hapax_sqlite::admit;
-use rusqlite::{Connection, Error, TransactionBehavior::Immediate};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior::Immediate};
 
 fn fence(number: u64) -> Fence {
     Fence::new(number).unwrap()
@@ -71,9 +74,20 @@ fn a_resource_has_a_name() {
     let mut database = Connection::open_in_memory().unwrap();
     let tx = database.transaction().unwrap();
     let error = admit(&tx, "", fence(1)).unwrap_err();
-    assert!(matches!(error, Error::ToSqlConversionFailure(_)), "{error:?}");
+    assert_eq!((error.kind(), error.applied()), (StoreErrorKind::Config, Applied::No), "{error}");
     // A long one is kept as its hash, like every key.
     let long = "r".repeat(10_000);
     assert_eq!(admit(&tx, long.as_str(), fence(2)).unwrap(), Guarded::Applied);
     assert_eq!(admit(&tx, long.as_str(), fence(1)).unwrap(), Guarded::Stale);
+}
+
+#[test]
+fn a_guard_fails_as_a_store_does() {
+    let folder = folder();
+    drop(raw(&file(&folder)));
+    let mut database = Connection::open_with_flags(file(&folder), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let tx = database.transaction().unwrap();
+    let error = admit(&tx, "account:7", fence(1)).unwrap_err();
+    assert_eq!((error.kind(), error.applied()), (StoreErrorKind::Auth, Applied::No), "{error}");
+    assert!(std::error::Error::source(&error).is_some());
 }

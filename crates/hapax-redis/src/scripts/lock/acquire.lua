@@ -1,6 +1,6 @@
 -- Takes each lock for a token, unless another holds it.
 -- KEYS: the locks. ARGV, for each: token, lease, what the holder says of itself.
--- Answers, for each: {'yours', now, fence, ends} or {'busy', now, milliseconds left}.
+-- Answers, for each: {'yours', now, fence, ends} or {'busy', now, milliseconds left}, or a number in the usual case.
 local micros = time[1] * 1000000 + time[2]
 return each(1, 3, function(key, _, token, lease, holder)
   local lock = load(key)
@@ -19,4 +19,4 @@ return each(1, 3, function(key, _, token, lease, holder)
   lock.used = now
   put(key, lock)
   return { 'yours', now, lock.held, lock.ends }
-end)
+end, answers)

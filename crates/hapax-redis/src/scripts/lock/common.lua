@@ -57,10 +57,11 @@ local function free(key, marks, lock)
   end
 end
 
--- Takes the step for each lock, which has so many keys and so many arguments. The error of one is its own answer.
-local function each(keys, count, step)
-  local answers = {}
-  for i = 1, #KEYS / keys do
+-- Takes the step for each lock that has no answer yet. It has so many keys and so many arguments. The error of one is its
+-- own answer.
+local function each(keys, count, step, answers)
+  answers = answers or {}
+  for i = #answers + 1, #KEYS / keys do
     local ok, answer = pcall(step, KEYS[(i - 1) * keys + 1], KEYS[i * keys], unpack(ARGV, (i - 1) * count + 1, i * count))
     if not ok and type(answer) ~= 'table' then
       answer = redis.error_reply(string.match(answer, '%u%u%u+ .*') or 'ERR ' .. answer)
