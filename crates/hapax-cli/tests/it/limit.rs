@@ -56,6 +56,39 @@ fn a_dry_run_counts_nothing_and_a_cost_above_the_limit_never_passes() {
 }
 
 #[test]
+fn a_store_out_of_reach_is_answered_as_it_was_said() {
+    let sandbox = Sandbox::new();
+    let nobody = ["--store", "redis://127.0.0.1:1?timeout=200ms", "--json"];
+    check(&sandbox, &nobody).exits(69);
+    let answer = |word: &str, more: &[&str], code| {
+        check(&sandbox, &[&nobody[..], &["--when-down", word], more].concat()).exits(code).json()
+    };
+    let open = answer("open", &[], 0);
+    assert_eq!((&open["allowed"], &open["degraded"]), (&json!(true), &json!("open")));
+    let closed = answer("closed", &[], 75);
+    assert_eq!((&closed["allowed"], &closed["degraded"]), (&json!(false), &json!("closed")));
+    assert_eq!(answer("open", &["--cost", "6"], 65)["never"], true);
+    check(&sandbox, &["--when-down", "local:3"]).exits(2).says("`closed` nothing");
+    // A store that answers is asked.
+    let asked = check(&sandbox, &["--when-down", "closed", "--json"]).exits(0).json();
+    assert_eq!((&asked["remaining"], &asked["degraded"]), (&json!(4), &json!(null)));
+    let run = [
+        "limit",
+        "run",
+        "api",
+        "--limit",
+        "1",
+        "--window",
+        "1h",
+        "--store",
+        nobody[1],
+        "--when-down",
+        "open",
+    ];
+    assert_eq!(sandbox.hapax(&[&run[..], &["--", "echo", "ran"]].concat()).exits(0).stdout, "ran\n");
+}
+
+#[test]
 fn a_command_runs_if_it_may() {
     let sandbox = Sandbox::new();
     let first = sandbox.sh(&ONE, "echo $HAPAX_LIMIT_NAME $HAPAX_LIMIT_REMAINING; exit 3").exits(3);

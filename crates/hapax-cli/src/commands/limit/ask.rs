@@ -1,12 +1,19 @@
 //! The limit that is asked, and how.
 
-use crate::{commands::Context, duration, failure::Failure};
+use super::down;
+use crate::{
+    commands::Context,
+    duration,
+    failure::Failure,
+    output,
+    store::{self, Sharing},
+};
 use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use hapax::{
-    Decision, Hapax, Limit, LimitError, Quota,
+    Decision, Limit, LimitError, Quota, WhenDown,
     core::Namespace,
     limit::{Algorithm, InvalidQuota},
 };
@@ -80,6 +87,9 @@ pub(super) struct Ask {
     /// Waits so long until it may pass. What cannot pass in that time is refused at once
     #[arg(long, value_name = "DUR", default_value = "0s", value_parser = duration::parse, allow_hyphen_values = true)]
     wait: Duration,
+    /// What is answered while the store is out of reach, `open` or `closed`, in place of exit code 69
+    #[arg(long, value_name = "ANSWER", value_parser = down::parse)]
+    when_down: Option<WhenDown>,
 }
 
 impl Ask {
@@ -93,20 +103,32 @@ impl Ask {
         Ok(limit)
     }
 
+    /// Opens the store, and asks it.
     pub(super) async fn decide(
         &self,
-        hapax: &Hapax,
+        context: &Context,
         limit: Limit,
         dry_run: bool,
-    ) -> Result<Decision, LimitError> {
-        let mut ask = hapax.limits().check(limit).cost(self.cost);
+    ) -> Result<Decision, Failure> {
+        let limits = match store::open(&context.settings, Sharing::Needed).await {
+            Ok(hapax) => hapax.limits(),
+            Err(failure) if self.when_down.is_some() && down::is_out_of_reach(&failure) => {
+                output::warn(&format!("the store is out of reach ({}): --when-down answers", failure.code));
+                down::limits()
+            }
+            Err(failure) => return Err(failure),
+        };
+        let mut ask = limits.check(limit).cost(self.cost);
+        if let Some(answer) = self.when_down {
+            ask = ask.when_down(answer);
+        }
         if dry_run {
             ask = ask.dry_run();
         }
         if !self.wait.is_zero() {
             ask = ask.wait(self.wait);
         }
-        ask.await
+        Ok(ask.await?)
     }
 }
 

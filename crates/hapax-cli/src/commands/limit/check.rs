@@ -1,12 +1,7 @@
 //! `hapax limit check`.
 
 use super::ask::{Answer, Ask, refusal};
-use crate::{
-    commands::Context,
-    exit::Exit,
-    failure::Failure,
-    store::{self, Sharing},
-};
+use crate::{commands::Context, exit::Exit, failure::Failure};
 use clap::Args;
 
 /// Ask whether a request may pass, and count it if it may
@@ -19,6 +14,7 @@ EXAMPLES:
   hapax limit check api --limit 100 --window 1h --cost 3 --algorithm token-bucket
   hapax limit check api --limit 100 --window 1h --dry-run --json | jq .remaining
   hapax limit check api --limit 100 --window 1h --wait 10m      waits until it may pass
+  hapax limit check api --limit 100 --window 1h --when-down open   a store out of reach lets pass
 
 EXIT CODES:
   0         it may pass
@@ -37,8 +33,7 @@ impl Check {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let output = &context.output;
         let limit = self.ask.limit(context)?;
-        let hapax = store::open(&context.settings, Sharing::Needed).await?;
-        let decision = self.ask.decide(&hapax, limit, self.dry_run).await?;
+        let decision = self.ask.decide(context, limit, self.dry_run).await?;
         let refusal = refusal(&decision);
         if output.json {
             output.object(&Answer::of(&decision));

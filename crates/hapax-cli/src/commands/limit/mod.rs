@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `ask` | the limit that is asked, and how |
 //! | `check` | asks, and says what the limit says |
+//! | `down` | what is answered in place of a store that cannot be opened |
 //! | `run` | runs a command if the limit lets it pass |
 //! | `manage` | forgets what was counted, and tells algorithms apart |
 #![expect(clippy::doc_markdown, reason = "help texts are read without markup")]
 
 mod ask;
 mod check;
+mod down;
 mod manage;
 #[cfg(unix)]
 mod run;

@@ -10,7 +10,6 @@ use crate::{
     exit::Exit,
     failure::Failure,
     interrupt::Interrupts,
-    store::{self, Sharing},
 };
 use clap::Args;
 use hapax::{Decision, Limit};
@@ -96,10 +95,7 @@ impl RunWithin {
         program: &Program,
         mut interrupts: Interrupts,
     ) -> Result<Report, Failure> {
-        let asked = async {
-            let hapax = store::open(&context.settings, Sharing::Needed).await?;
-            self.ask.decide(&hapax, limit, false).await.map_err(Failure::from)
-        };
+        let asked = self.ask.decide(context, limit, false);
         let asked = tokio::select! {
             biased;
             asked = asked => asked,
