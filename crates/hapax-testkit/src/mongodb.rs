@@ -41,13 +41,11 @@ enum Program {
 }
 
 fn find() -> Option<Program> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let real = env::split_paths(&path).map(|folder| folder.join("mongod")).find(|path| path.is_file());
     let cache = env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
     let stand_in =
         || cache.map(|cache| cache.join("hapax/nx-27017/bin/nx-27017")).filter(|path| path.is_file());
-    real.map(Program::Mongod).or_else(|| stand_in().map(Program::StandIn))
+    crate::in_path("mongod").map(Program::Mongod).or_else(|| stand_in().map(Program::StandIn))
 }
 
 /// A server. It goes with the value.
