@@ -39,8 +39,8 @@ pub trait StoreUnderTest: Send + Sync + Sized + 'static {
         Ok(false)
     }
 
-    /// Why the store does not run a case; it is then shown as ignored, with this reason. Cases are named as in
-    /// `contract::prune_removes_what_is_over`.
+    /// Why the store does not run a case; it is then shown as ignored, and with this reason under `--include-ignored`.
+    /// Cases are named as in `contract::prune_removes_what_is_over`.
     fn skips(case: &str) -> Option<&'static str> {
         let _ = case;
         None

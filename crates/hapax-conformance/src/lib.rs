@@ -35,8 +35,8 @@
 //! ```
 //!
 //! `cargo test` and nextest list each case and run it alone: `cargo test --test conformance stale_token`. A case that
-//! a store [skips](StoreUnderTest::skips) is shown as ignored, with the reason. Several stores, or one behind several
-//! layers, go into one binary with [`Suite`].
+//! a store [skips](StoreUnderTest::skips) is shown as ignored, and with the reason under `--include-ignored`. Several
+//! stores, or one behind several layers, go into one binary with [`Suite`].
 //!
 //! `HAPAX_TEST_LONG=1` runs more rounds, and 16,000 random lists in place of 400. A list that fails names a seed:
 //! `HAPAX_TEST_SEED` set to it gives the same lists again.

@@ -179,44 +179,38 @@ impl Suite {
     }
 
     /// Adds all cases for a store, named `name::area::statement`.
-    pub fn with<H: StoreUnderTest>(mut self, name: &str) -> Self {
-        for case in cases::<H>() {
-            self = self.also(&format!("{name}::{}", case.name()), move || case.run());
-        }
-        self
+    pub fn with<H: StoreUnderTest>(self, name: &str) -> Self {
+        self.all(name, cases::<H>())
     }
 
     /// Adds all cases for a store of queues, named `name::queue::area::statement`.
-    pub fn with_queues<H: QueueUnderTest>(mut self, name: &str) -> Self {
-        for case in queue_cases::<H>() {
-            self = self.also(&format!("{name}::{}", case.name()), move || case.run());
-        }
-        self
+    pub fn with_queues<H: QueueUnderTest>(self, name: &str) -> Self {
+        self.all(name, queue_cases::<H>())
     }
 
     /// Adds all cases for a store of locks, named `name::lock::area::statement`.
-    pub fn with_locks<H: LockUnderTest>(mut self, name: &str) -> Self {
-        for case in lock_cases::<H>() {
-            self = self.also(&format!("{name}::{}", case.name()), move || case.run());
-        }
-        self
+    pub fn with_locks<H: LockUnderTest>(self, name: &str) -> Self {
+        self.all(name, lock_cases::<H>())
     }
 
     /// Adds all cases for a store of rate limits, named `name::limit::area::statement`.
-    pub fn with_limits<H: LimitUnderTest>(mut self, name: &str) -> Self {
-        for case in limit_cases::<H>() {
-            self = self.also(&format!("{name}::{}", case.name()), move || case.run());
+    pub fn with_limits<H: LimitUnderTest>(self, name: &str) -> Self {
+        self.all(name, limit_cases::<H>())
+    }
+
+    /// What is known not to apply is listed as ignored, so that nobody starts a process for it, nor counts it as passed.
+    /// `--include-ignored` tells why.
+    fn all(mut self, name: &str, cases: Vec<Case>) -> Self {
+        for case in cases {
+            let (name, is_skipped) = (format!("{name}::{}", case.name()), case.skip.is_some());
+            self.trials.push(trial(&name, move || case.run()).with_ignored_flag(is_skipped));
         }
         self
     }
 
     /// Adds a test of the store's own.
     pub fn also(mut self, name: &str, check: impl FnOnce() -> Outcome + Send + 'static) -> Self {
-        self.trials.push(Trial::ignorable_test(name, move || match check() {
-            Outcome::Passed => Ok(Completion::Completed),
-            Outcome::Ignored(reason) => Ok(Completion::ignored_with(reason)),
-            Outcome::Failed(what) => Err(Failed::from(what)),
-        }));
+        self.trials.push(trial(name, check));
         self
     }
 
@@ -225,6 +219,14 @@ impl Suite {
     pub fn run(self) -> ExitCode {
         libtest_mimic::run(&Arguments::from_args(), self.trials).exit_code()
     }
+}
+
+fn trial(name: &str, check: impl FnOnce() -> Outcome + Send + 'static) -> Trial {
+    Trial::ignorable_test(name, move || match check() {
+        Outcome::Passed => Ok(Completion::Completed),
+        Outcome::Ignored(reason) => Ok(Completion::ignored_with(reason)),
+        Outcome::Failed(what) => Err(Failed::from(what)),
+    })
 }
 
 /// Lists and runs the cases of one store as `cargo test` and nextest expect.

@@ -3,69 +3,24 @@
 #![expect(clippy::expect_used, reason = "tests")]
 
 mod locks;
+mod place;
 
 use hapax_conformance::{
     BoxError, HandedOut, Insisting, InsistingQueues, Outcome, QueueClient, QueueUnderTest, StoreUnderTest,
     Suite, async_trait,
 };
-use hapax_core::{BackendUrl, Token, registry::ConnectOptions};
-use hapax_postgres::{PostgresOptions, PostgresStore};
+use hapax_postgres::PostgresStore;
 use hapax_testkit::{
-    Fault, Proxy, Rotation, check_clock, is_long,
+    Fault, Rotation, check_clock, is_long,
     postgres::{PGBOUNCER, Pgbouncer, SharedPostgres, missing, missing_beside},
     run_off_by_an_hour, skips_cut_queues,
 };
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use place::{Kind, Place};
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 /// A server to use in place of one of our own.
 fn given() -> Option<String> {
     std::env::var("HAPAX_TEST_POSTGRES_URL").ok()
-}
-
-/// A schema for each case.
-struct Place {
-    url: String,
-    schema: String,
-    server: Option<SharedPostgres>,
-}
-
-impl Place {
-    fn new() -> Result<Self, BoxError> {
-        let server = given().is_none().then(SharedPostgres::join);
-        let url = server.as_ref().map(SharedPostgres::url).or_else(given).unwrap_or_default();
-        Ok(Self { url, schema: format!("case_{}", Token::random()?.version()), server })
-    }
-
-    async fn client(&self, url: &str, more: &str) -> Result<PostgresStore, BoxError> {
-        // Cases run side by side, and a machine may be busy.
-        let url = format!("{url}?timeout=30s&schema={}{more}", self.schema);
-        let options = PostgresOptions::from_url(&BackendUrl::parse(&url)?, &ConnectOptions::default())?;
-        Ok(PostgresStore::connect(options).await?)
-    }
-
-    async fn through_proxy(&self) -> Result<(Proxy, PostgresStore), BoxError> {
-        let server = self.server.as_ref().ok_or("the server has to be one of our own")?;
-        let proxy = Proxy::before(server.port());
-        let url = format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port());
-        let store = self.client(&url, "").await?;
-        Ok((proxy, store))
-    }
-
-    /// The ends of leases and results come nearer.
-    async fn elapse(&self, by: Duration) {
-        let (schema, by) = (&self.schema, by.as_millis());
-        let sql = format!(
-            "UPDATE {schema}.idempotency SET until = until - {by}; \
-             UPDATE {schema}.idempotency SET late.until = (late).until - {by} WHERE (late).token IS NOT NULL"
-        );
-        self.run(&sql).await;
-    }
-
-    async fn run(&self, sql: &str) {
-        let mut conn = PgConnection::connect(&self.url).await.expect("the server is there");
-        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.expect("the statement is one");
-    }
 }
 
 macro_rules! store {
@@ -77,7 +32,7 @@ macro_rules! store {
             type Store = PostgresStore;
 
             async fn fresh() -> Result<Self, BoxError> {
-                Place::new().map(Self)
+                Place::of(Kind::Usual).await.map(Self)
             }
 
             async fn client(&self) -> Result<PostgresStore, BoxError> {
@@ -125,7 +80,7 @@ impl StoreUnderTest for Pooled {
     type Store = PostgresStore;
 
     async fn fresh() -> Result<Self, BoxError> {
-        let place = Place::new()?;
+        let place = Place::of(Kind::Usual).await?;
         let server = place.server.as_ref().ok_or("the server has to be one of our own")?;
         let pooler = Pgbouncer::before(server.port(), 4);
         Ok(Self { place, pooler })
@@ -173,7 +128,7 @@ impl StoreUnderTest for Cut {
     type Store = Insisting<PostgresStore, Rotation>;
 
     async fn fresh() -> Result<Self, BoxError> {
-        Place::new().map(Self)
+        Place::alone().map(Self)
     }
 
     async fn client(&self) -> Result<Self::Store, BoxError> {
@@ -217,22 +172,15 @@ struct Still {
 
 impl Still {
     async fn new(is_pooled: bool, more: &'static str) -> Result<Self, BoxError> {
-        let place = Place::new()?;
+        Self::at(Place::of(Kind::Still).await?, is_pooled, more).await
+    }
+
+    async fn at(place: Place, is_pooled: bool, more: &'static str) -> Result<Self, BoxError> {
         let pooler = match (&place.server, is_pooled) {
             (Some(server), true) => Some(Pgbouncer::before(server.port(), 4)),
             _ => None,
         };
-        drop(place.client(&place.url, "").await?);
-        let schema = &place.schema;
-        place
-            .run(&format!(
-                "CREATE TABLE {schema}.still AS SELECT {schema}.now_ms() AS ms; \
-                 CREATE OR REPLACE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE \
-                 AS 'SELECT ms FROM {schema}.still'; \
-                 CREATE OR REPLACE FUNCTION {schema}.now_us() RETURNS bigint LANGUAGE sql VOLATILE \
-                 AS 'SELECT ms * 1000 FROM {schema}.still'"
-            ))
-            .await;
+        place.stop_clock().await?;
         Ok(Self { place, pooler, more })
     }
 
@@ -321,7 +269,8 @@ struct CutQueues {
 #[async_trait]
 impl QueueUnderTest for CutQueues {
     async fn fresh() -> Result<Self, BoxError> {
-        Ok(Self { still: Still::new(false, "").await?, handed_out: HandedOut::default() })
+        let still = Still::at(Place::alone()?, false, "").await?;
+        Ok(Self { still, handed_out: HandedOut::default() })
     }
 
     async fn client(&self) -> Result<QueueClient, BoxError> {

@@ -27,9 +27,11 @@ pub use crate::{
 };
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::OsStr,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 /// Why tests that need these programs cannot run here; none where they can. With `CI` set they always run, so that a
@@ -69,10 +71,16 @@ pub fn is_long() -> bool {
 }
 
 fn is_installed(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|folder| is_file(&folder, program.as_ref()))
+    in_path(program).is_some()
 }
 
-fn is_file(folder: &Path, program: &OsStr) -> bool {
-    folder.join(program).is_file()
+/// Where a program lies. Each is looked for once: whoever lists a thousand cases asks for each of them.
+fn in_path(program: &str) -> Option<PathBuf> {
+    static FOUND: Mutex<BTreeMap<String, Option<PathBuf>>> = Mutex::new(BTreeMap::new());
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let look = || {
+        let path = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+    };
+    found.entry(program.to_owned()).or_insert_with(look).clone()
 }

@@ -41,9 +41,8 @@ enum Program {
 }
 
 fn find() -> Option<Program> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let real = env::split_paths(&path).map(|folder| folder.join("mongod")).find(|path| path.is_file());
-    real.map(Program::Mongod).or_else(|| crate::cached("nx-27017/bin/nx-27017").map(Program::StandIn))
+    let stand_in = || crate::cached("nx-27017/bin/nx-27017").map(Program::StandIn);
+    crate::in_path("mongod").map(Program::Mongod).or_else(stand_in)
 }
 
 /// A server. It goes with the value.

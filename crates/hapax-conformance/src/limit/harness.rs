@@ -37,7 +37,7 @@ pub trait LimitUnderTest: Send + Sync + Sized + 'static {
         Ok(false)
     }
 
-    /// Why the store does not run a case; it is then shown as ignored, with this reason.
+    /// Why the store does not run a case; it is then shown as ignored, and with this reason under `--include-ignored`.
     fn skips(case: &str) -> Option<&'static str> {
         let _ = case;
         None

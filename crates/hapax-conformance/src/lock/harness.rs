@@ -38,7 +38,7 @@ pub trait LockUnderTest: Send + Sync + Sized + 'static {
         Ok(false)
     }
 
-    /// Why the store does not run a case; it is then shown as ignored, with this reason.
+    /// Why the store does not run a case; it is then shown as ignored, and with this reason under `--include-ignored`.
     fn skips(case: &str) -> Option<&'static str> {
         let _ = case;
         None

@@ -8,11 +8,12 @@ pub use pgbouncer::{PROGRAM as PGBOUNCER, Pgbouncer};
 pub use single::{Postgres, SharedPostgres};
 
 use std::{
-    env, fs,
+    fs,
     io::{Read as _, Write as _},
     net::{Ipv4Addr, TcpStream},
     path::PathBuf,
     process::Command,
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -54,14 +55,21 @@ fn answers(port: u16) -> bool {
 
 /// In the path, or else of the newest version, or among the servers of the system.
 fn find(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<_> = env::split_paths(&path).collect();
-    let mut versions: Vec<_> = fs::read_dir(VERSIONS).into_iter().flatten().flatten().collect();
-    let number = |entry: &fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-    versions.sort_by_key(|entry| std::cmp::Reverse(number(entry)));
-    folders.extend(versions.into_iter().map(|entry| entry.path().join("bin")));
-    folders.extend(SERVERS.map(PathBuf::from));
-    folders.into_iter().map(|folder| folder.join(program)).find(|path| path.is_file())
+    crate::in_path(program)
+        .or_else(|| elsewhere().iter().map(|folder| folder.join(program)).find(|path| path.is_file()))
+}
+
+/// The folders that are not in the path, as they were at the first look.
+fn elsewhere() -> &'static [PathBuf] {
+    static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    FOLDERS.get_or_init(|| {
+        let mut versions: Vec<_> = fs::read_dir(VERSIONS).into_iter().flatten().flatten().collect();
+        let number =
+            |entry: &fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        versions.sort_by_key(|entry| std::cmp::Reverse(number(entry)));
+        let versions = versions.into_iter().map(|entry| entry.path().join("bin"));
+        versions.chain(SERVERS.map(PathBuf::from)).collect()
+    })
 }
 
 /// The program as it is to be called.
