@@ -290,8 +290,8 @@ async fn a_check_says_what_a_send_would_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("out/box");
     Outbox::new(&place).check().await.unwrap();
-    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
-    std::fs::write(dir.path().join("file"), "").unwrap();
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+    fs::write(dir.path().join("file"), "").unwrap();
     let failed = Outbox::new(dir.path().join("file/box")).check().await.unwrap_err();
     assert_eq!((&*failed.code, failed.category), ("file.not_a_folder", MailCategory::Configuration));
 }

@@ -1,4 +1,5 @@
 //! `hapax queue events`: what passes in a queue.
+#![expect(clippy::doc_markdown, reason = "help texts are read without markup")]
 
 use super::{Found, drive, names};
 use crate::{commands::Context, exit::Exit, failure::Failure, output::Output, text};
