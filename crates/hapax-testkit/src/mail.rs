@@ -34,11 +34,11 @@ const CERTIFICATE: &str = include_str!("smtp/server.pem");
 const KEY: &str = include_str!("smtp/server.key");
 
 /// Why tests that need a program cannot run here; none where they can, and always none with `CI` set.
-fn missing(program: &str, found: Option<PathBuf>, needs_root: bool) -> Option<String> {
+fn missing(program: &str, is_found: bool, needs_root: bool) -> Option<String> {
     if env::var_os("CI").is_some_and(|value| !value.is_empty()) {
         return None;
     }
-    if found.is_none() {
+    if !is_found {
         return Some(format!("not installed: {program} (`scripts/servers`)"));
     }
     (needs_root && !is_root()).then(|| format!("{program} has to be started by root"))

@@ -19,7 +19,7 @@ pub struct Aiosmtpd {
 impl Aiosmtpd {
     /// Why it cannot be had here.
     pub fn missing() -> Option<String> {
-        missing("aiosmtpd", python(), false)
+        missing("aiosmtpd", python().is_some(), false)
     }
 
     /// Starts it, with SMTPUTF8 and without TLS.

@@ -22,7 +22,7 @@ impl Dovecot {
     /// Why it cannot be had here.
     pub fn missing() -> Option<String> {
         let lmtp = find(&["/usr/lib/dovecot/lmtp", "/usr/libexec/dovecot/lmtp"]);
-        missing("dovecot with LMTP", find(&[PROGRAM]).and(lmtp), true)
+        missing("dovecot with LMTP", find(&[PROGRAM]).and(lmtp).is_some(), true)
     }
 
     /// Starts it.

@@ -23,7 +23,7 @@ fn program() -> Option<PathBuf> {
 impl Exim {
     /// Why it cannot be had here.
     pub fn missing() -> Option<String> {
-        missing("exim4", program(), true)
+        missing("exim4", program().is_some(), true)
     }
 
     /// Starts it: only who logs in, encrypted, may send, and nobody to `nobody@example.com`.

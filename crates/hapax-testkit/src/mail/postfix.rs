@@ -36,13 +36,13 @@ pub struct Postfix {
     port: u16,
     tls_port: u16,
     /// Knows the passwords.
-    _dovecot: Dovecot,
+    dovecot: Dovecot,
 }
 
 impl Postfix {
     /// Why it cannot be had here.
     pub fn missing() -> Option<String> {
-        missing("postfix", find(MASTER), true).or_else(Dovecot::missing)
+        missing("postfix", find(MASTER).is_some(), true).or_else(Dovecot::missing)
     }
 
     /// Starts it, strict about lone line ends.
@@ -50,7 +50,7 @@ impl Postfix {
         let (dovecot, home) = (Dovecot::start(), home());
         let (port, tls_port) = (free_port(), free_port());
         let master = find(MASTER).expect("postfix");
-        let mut postfix = Self { server: None, home, port, tls_port, _dovecot: dovecot };
+        let mut postfix = Self { server: None, home, port, tls_port, dovecot };
         let path = postfix.home.path();
         for name in ["data", "mail"] {
             folder_of("postfix", &path.join(name));
@@ -63,7 +63,7 @@ impl Postfix {
             String::from_utf8_lossy(&id).trim().to_owned()
         };
         let (here, daemons, auth) =
-            (path.display(), master.parent().expect("a folder").display(), postfix._dovecot.auth());
+            (path.display(), master.parent().expect("a folder").display(), postfix.dovecot.auth());
         let settings = format!(
             "compatibility_level = 3.6\nqueue_directory = {here}/spool\ndata_directory = {here}/data\n\
              daemon_directory = {daemons}\ncommand_directory = /usr/sbin\nmail_owner = postfix\n\

@@ -4,10 +4,7 @@
 //! The server has the message once at most, and nobody was told that it was accepted while the server had none.
 
 use super::{hurried, options};
-use crate::{
-    kit::{Logs, handle},
-    support::plain,
-};
+use crate::{kit::handle, support::plain};
 use hapax_core::{ManualClock, memory::MemoryStore};
 use hapax_mail::{IdempotencyTransport, Message, Receipt, SendContext, Smtp};
 use hapax_testkit::smtp::{Act, Sink, Step};
@@ -119,7 +116,6 @@ proptest! {
 
     #[test]
     fn a_key_has_one_delivery_at_most_whatever_happens(tries in tries(), pipelining in any::<bool>(), lmtp in any::<bool>(), large in any::<bool>()) {
-        let _ = Logs::collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(holds(tries, pipelining, lmtp, large))?;
     }

@@ -13,8 +13,9 @@ async fn at(step: Step, act: Act) -> (String, usize) {
     (told(&send(&smtp(&sink), &message).await), sink.deliveries().len())
 }
 
-fn is(found: (String, usize), told: &str, delivered: usize) {
-    assert_eq!((found.0.as_str(), found.1), (told, delivered));
+#[track_caller]
+fn is((found, deliveries): (String, usize), told: &str, delivered: usize) {
+    assert_eq!((found.as_str(), deliveries), (told, delivered));
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,8 +49,6 @@ fn expected(step: Step, act: &Act) -> String {
         (Act::Say(text) | Act::SayAndClose(text), _) => match (text.as_bytes()[0], step) {
             (b'4', _) => format!("failed service {} {at}", code("smtp.busy")),
             (b'5', _) => format!("failed rejected {} {at}", code("smtp.rejected")),
-            (b'2' | b'3', Step::Dot) => "unknown unknown smtp.reply_garbled reply".to_owned(),
-            (b'2' | b'3', _) => format!("failed network smtp.protocol {at}"),
             (_, Step::Dot) => "unknown unknown smtp.reply_garbled reply".to_owned(),
             _ => format!("failed network smtp.protocol {at}"),
         },
