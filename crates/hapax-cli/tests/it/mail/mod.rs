@@ -6,6 +6,7 @@ mod keys;
 mod kills;
 mod others;
 mod outages;
+mod providers;
 mod queued;
 mod report;
 mod send;

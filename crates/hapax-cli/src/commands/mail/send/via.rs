@@ -1,5 +1,6 @@
 //! `--via`: where mails go, and the scope that their keys have there.
 
+use super::provider::Provider;
 use crate::{failure::Failure, text};
 use hapax::{
     core::Fingerprint,
@@ -14,13 +15,6 @@ use std::{
 /// The scope of everything that is delivered, whoever delivers it.
 pub(crate) const DELIVERED: &str = "mail";
 
-/// A transport, and the scope of its keys.
-#[derive(Clone, Debug)]
-pub(crate) struct Via {
-    pub(crate) transport: Arc<dyn Transport>,
-    pub(crate) scope: String,
-}
-
 /// What `--via` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -28,16 +22,17 @@ pub(crate) enum Target {
     File(PathBuf),
     /// Nowhere.
     Stub,
+    /// A provider over HTTP.
+    Provider(Provider),
 }
 
 /// Schemes of other builds, and what they are.
-const PLANNED: &[&str] =
-    &["smtp", "smtps", "lmtp", "ses", "resend", "postmark", "sendgrid", "mailgun", "brevo"];
+const PLANNED: &[&str] = &["smtp", "smtps", "lmtp", "ses"];
 
 impl Target {
     pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
-        const HELP: &str = "this build has `file:DIR`, which writes one .eml a message into a folder, and `stub:`, which \
-                            accepts and forgets";
+        const HELP: &str = "this build has `file:DIR`, which writes one .eml a message into a folder, `stub:`, which \
+                            accepts and forgets, `resend:`, `postmark:[STREAM]`, `sendgrid:`, `mailgun:DOMAIN` and `brevo:`";
         let Some((scheme, rest)) = url.split_once(':') else {
             return Err(Failure::usage(format!(
                 "--via {}: a transport is written as a URL",
@@ -50,6 +45,9 @@ impl Target {
             ("file", rest) => Ok(Self::File(folder(rest))),
             ("stub", "") => Ok(Self::Stub),
             ("stub", _) => Err(Failure::usage("--via stub: takes nothing after the colon")),
+            (scheme, rest) if Provider::SCHEMES.contains(&scheme) => {
+                Provider::parse(scheme, rest).map(Self::Provider)
+            }
             // What follows may be a password.
             (scheme, _) if PLANNED.contains(&scheme) => {
                 Err(Failure::usage(format!("this build of hapax cannot send via `{scheme}:`")).help(HELP))
@@ -61,26 +59,26 @@ impl Target {
         }
     }
 
-    /// The scope of its keys: rehearsals share nothing with what is delivered, nor with each other.
-    pub(crate) fn scope(&self) -> String {
-        let target = match self {
-            Self::File(folder) => [b"file:", resolved(folder).as_os_str().as_encoded_bytes()].concat(),
-            Self::Stub => b"stub:".to_vec(),
-        };
-        let digest = Fingerprint::of_bytes(&target);
-        format!("mail-rehearsal:{}", hex::encode(digest.digest().get(..8).unwrap_or_default()))
-    }
-
-    /// Its name. Each of them sends at once, and none can be told to do so later.
-    pub(crate) fn name(&self) -> &'static str {
+    /// Whether it only rehearses, and what names the place then.
+    fn rehearsal(&self) -> Option<Vec<u8>> {
         match self {
-            Self::File(_) => "file:",
-            Self::Stub => "stub:",
+            Self::File(folder) => Some([b"file:", resolved(folder).as_os_str().as_encoded_bytes()].concat()),
+            Self::Stub => Some(b"stub:".to_vec()),
+            Self::Provider(_) => None,
         }
     }
 
-    /// What a rehearsal, which writes nothing, cannot know: whether the folder can be made.
-    pub(crate) fn unproven(&self) -> Option<String> {
+    /// Its name, if it sends at once and cannot be told to do so later.
+    fn sends_at_once(&self) -> Option<&'static str> {
+        match self {
+            Self::File(_) => Some("file:"),
+            Self::Stub => Some("stub:"),
+            Self::Provider(provider) => provider.sends_at_once(),
+        }
+    }
+
+    /// What a rehearsal, which writes nothing, cannot know: whether the folder can be made, or the key is right.
+    fn unproven(&self) -> Option<String> {
         match self {
             Self::File(folder) if !folder.is_dir() => {
                 let folder = text::shown(&folder.display().to_string());
@@ -88,16 +86,58 @@ impl Target {
                     "the folder {folder} is not there: a run makes it, if it can; that was not tried"
                 ))
             }
+            Self::Provider(provider) => provider.unproven(),
             _ => None,
         }
     }
 
-    pub(crate) fn open(&self) -> Via {
-        let transport: Arc<dyn Transport> = match self {
+    fn open(&self) -> Result<Arc<dyn Transport>, Failure> {
+        Ok(match self {
             Self::File(folder) => Arc::new(Outbox::new(folder)),
             Self::Stub => Arc::new(Stub::forgetful()),
-        };
-        Via { transport, scope: self.scope() }
+            Self::Provider(provider) => provider.open()?,
+        })
+    }
+}
+
+/// All that `--via` names, in the order in which they are tried.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Targets(Vec<Target>);
+
+impl Targets {
+    pub(in super::super) fn parse(urls: &[String]) -> Result<Self, Failure> {
+        let targets = urls.iter().map(|url| Target::parse(url)).collect::<Result<Vec<_>, _>>()?;
+        let rehearsals = targets.iter().filter(|target| target.rehearsal().is_some()).count();
+        if targets.is_empty() || (rehearsals > 0 && rehearsals < targets.len()) {
+            let message =
+                "--via: `file:` and `stub:` deliver nothing, so they take no part in a pool that does";
+            return Err(
+                Failure::usage(message).help("give transports that deliver, or only such that do not")
+            );
+        }
+        Ok(Self(targets))
+    }
+
+    /// The scope of the keys: rehearsals share nothing with what is delivered, nor with each other.
+    pub(in super::super) fn scope(&self) -> String {
+        let places: Option<Vec<_>> = self.0.iter().map(Target::rehearsal).collect();
+        let Some(places) = places else { return DELIVERED.to_owned() };
+        let digest = Fingerprint::of_bytes(&places.join(&b"\0"[..]));
+        format!("mail-rehearsal:{}", hex::encode(digest.digest().get(..8).unwrap_or_default()))
+    }
+
+    /// The first that sends at once and cannot be told to do so later.
+    pub(super) fn sends_at_once(&self) -> Option<&'static str> {
+        self.0.iter().find_map(Target::sends_at_once)
+    }
+
+    pub(super) fn unproven(&self) -> impl Iterator<Item = String> {
+        self.0.iter().filter_map(Target::unproven)
+    }
+
+    /// The transports; keys of providers come from the environment.
+    pub(in super::super) fn open(&self) -> Result<Vec<Arc<dyn Transport>>, Failure> {
+        self.0.iter().map(Target::open).collect()
     }
 }
 
@@ -142,9 +182,35 @@ mod tests {
         assert_eq!(Target::parse("stub:").unwrap(), Target::Stub);
     }
 
+    fn scope(targets: &[Target]) -> String {
+        Targets(targets.to_vec()).scope()
+    }
+
+    #[test]
+    fn a_pool_delivers_or_rehearses() {
+        let parse =
+            |urls: &[&str]| Targets::parse(&urls.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>());
+        assert_eq!(parse(&["resend:", "postmark:"]).unwrap().scope(), DELIVERED);
+        assert_eq!(parse(&["mailgun:mg.example.com"]).unwrap().scope(), DELIVERED);
+        let pool = parse(&["file:a", "file:b"]).unwrap().scope();
+        assert_ne!(pool, parse(&["file:a"]).unwrap().scope());
+        assert_ne!(pool, parse(&["file:b", "file:a"]).unwrap().scope());
+        assert!(parse(&["file:a", "resend:"]).is_err());
+        assert_eq!(parse(&["resend:"]).unwrap().sends_at_once(), None);
+        assert_eq!(parse(&["resend:", "postmark:"]).unwrap().sends_at_once(), Some("postmark:"));
+    }
+
     #[test]
     fn other_transports_are_refused_without_their_secrets() {
-        for url in ["smtp://user:secret@host", "fax:secret", "secret", "file:", "stub:x"] {
+        for url in [
+            "smtp://user:secret@host",
+            "fax:secret",
+            "secret",
+            "file:",
+            "stub:x",
+            "resend:secret",
+            "mailgun:",
+        ] {
             let failure = Target::parse(url).unwrap_err();
             assert_eq!(failure.exit, crate::exit::Exit::Usage, "{url}");
         }
@@ -155,18 +221,18 @@ mod tests {
     fn the_scope_of_a_folder_does_not_depend_on_how_it_is_written_or_whether_it_is_there() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("outbox");
-        let before = Target::File(folder.clone()).scope();
-        assert_eq!(Target::File(root.path().join("./x/../outbox")).scope().len(), before.len());
+        let before = scope(&[Target::File(folder.clone())]);
+        assert_eq!(scope(&[Target::File(root.path().join("./x/../outbox"))]).len(), before.len());
         std::fs::create_dir(&folder).unwrap();
-        assert_eq!(Target::File(folder.clone()).scope(), before);
-        assert_eq!(Target::File(root.path().join(".").join("outbox")).scope(), before);
+        assert_eq!(scope(&[Target::File(folder.clone())]), before);
+        assert_eq!(scope(&[Target::File(root.path().join(".").join("outbox"))]), before);
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink(&folder, root.path().join("link")).unwrap();
-            assert_eq!(Target::File(root.path().join("link")).scope(), before);
+            assert_eq!(scope(&[Target::File(root.path().join("link"))]), before);
         }
-        assert_ne!(Target::File(root.path().join("other")).scope(), before);
-        assert_ne!(Target::Stub.scope(), before);
+        assert_ne!(scope(&[Target::File(root.path().join("other"))]), before);
+        assert_ne!(scope(&[Target::Stub]), before);
         assert!(before.starts_with("mail-rehearsal:"));
     }
 }
