@@ -119,8 +119,8 @@ async fn exchange<P: Provider>(provider: &P, request: &Request, context: &SendCo
     let answered = provider.http().call(request, Arc::new(move || committing.commit())).await;
     match answered {
         Ok(answer) => provider.judge(&answer).into_receipt(answer.status),
-        Err(trouble) if trouble.committed => Receipt::not_known(trouble.failure),
-        Err(trouble) => Receipt::not_sent(trouble.failure),
+        Err(trouble) if trouble.committed => Receipt::not_known(*trouble.failure),
+        Err(trouble) => Receipt::not_sent(*trouble.failure),
     }
 }
 

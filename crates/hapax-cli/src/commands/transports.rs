@@ -23,6 +23,21 @@ EXAMPLES:
   hapax transports --json | jq '.options[].name'"
 }
 
+const PROVIDERS: UrlHelp = UrlHelp::new(
+    &[
+        ("resend:", "Resend; its key comes from RESEND_API_KEY"),
+        ("postmark:[STREAM]", "Postmark; its key comes from POSTMARK_SERVER_TOKEN"),
+        ("sendgrid:", "SendGrid; its key comes from SENDGRID_API_KEY"),
+        ("mailgun:DOMAIN", "Mailgun; its key comes from MAILGUN_API_KEY"),
+        ("brevo:", "Brevo; its key comes from BREVO_API_KEY"),
+    ],
+    PROVIDER_OPTIONS,
+    "mailgun:mg.example.com?region=eu",
+);
+const PROVIDER_OPTIONS: &[UrlOption] = &[
+    UrlOption::new("region", "eu", None, "SendGrid's and Mailgun's servers in the European Union"),
+    UrlOption::new("endpoint", "URL", None, "Another server that speaks the same, for tests"),
+];
 const LOCAL: UrlHelp = UrlHelp::new(
     &[
         ("file:DIR", "One .eml a message in a folder, which is made if it is not there"),
@@ -34,7 +49,8 @@ const LOCAL: UrlHelp = UrlHelp::new(
 const NONE: &[UrlOption] = &[];
 
 /// Each kind, and its URLs.
-const KINDS: &[(&str, &UrlHelp)] = &[("mail servers", &smtp::URLS), ("this machine", &LOCAL)];
+const KINDS: &[(&str, &UrlHelp)] =
+    &[("mail servers", &smtp::URLS), ("providers", &PROVIDERS), ("this machine", &LOCAL)];
 
 impl Transports {
     pub(crate) fn run(self, Context { output, .. }: &Context) -> Result<Exit, Failure> {

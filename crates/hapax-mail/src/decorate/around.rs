@@ -128,7 +128,7 @@ where
             }
             match receipts.poll_next_unpin(cx) {
                 Poll::Ready(Some(receipt)) => {
-                    slots.answer(receipt, |pass, receipt| around.settle(pass, receipt))
+                    slots.answer(receipt, |pass, receipt| around.settle(pass, receipt));
                 }
                 Poll::Ready(None) => over = true,
                 // Something may have been answered on the way in.

@@ -264,7 +264,7 @@ impl Transport for Pool {
 }
 
 impl Pool {
-    fn run<'a>(&'a self, run: Vec<(Message, SendContext)>) -> BoxStream<'a, Receipt> {
+    fn run(&self, run: Vec<(Message, SendContext)>) -> BoxStream<'_, Receipt> {
         let Some((first, _)) = run.first() else { return Box::pin(stream::empty()) };
         let mut order = self.order(Mail::Message(first));
         let Some((at, seat)) = order.pop_front().and_then(|at| Some((at, self.seats.get(at)?))) else {

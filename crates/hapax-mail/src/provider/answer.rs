@@ -234,7 +234,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(wait("120"), Some(Duration::from_secs(120)));
+        assert_eq!(wait("120"), Some(Duration::from_mins(2)));
         let now = SystemClock.now().as_millis();
         let at = jiff::Timestamp::from_millisecond(now + 90_000).unwrap();
         let date = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();

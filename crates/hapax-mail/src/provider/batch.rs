@@ -153,9 +153,11 @@ async fn batch<P: Batches>(provider: &P, items: Vec<Item>) -> Vec<Receipt> {
     let receipts: Vec<Receipt> = match ended_by {
         Ok(Ok(answer)) => verdicts(provider, &answer, items.len()),
         Ok(Err(trouble)) if trouble.committed => {
-            items.iter().map(|_| Receipt::not_known(trouble.failure.clone())).collect()
+            items.iter().map(|_| Receipt::not_known(Failure::clone(&trouble.failure))).collect()
         }
-        Ok(Err(trouble)) => items.iter().map(|_| Receipt::not_sent(trouble.failure.clone())).collect(),
+        Ok(Err(trouble)) => {
+            items.iter().map(|_| Receipt::not_sent(Failure::clone(&trouble.failure))).collect()
+        }
         Err(end) => {
             let committed = committed.load(Ordering::Acquire);
             items.iter().map(|_| stopped(&end, committed)).collect()

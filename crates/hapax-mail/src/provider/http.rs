@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout};
 /// Looking up, connecting and the TLS handshake.
 const CONNECT: Duration = Duration::from_secs(15);
 /// From the first byte of the request to the last of the answer.
-const EXCHANGE: Duration = Duration::from_secs(60);
+const EXCHANGE: Duration = Duration::from_mins(1);
 /// A connection is used again if it was idle no longer: servers close theirs after some seconds, and a request that meets the
 /// close may have gone.
 const IDLE: Duration = Duration::from_secs(3);

@@ -58,7 +58,7 @@ pub(super) async fn ask(
     request: &Request,
     read: impl FnOnce(&Read<'_>) -> Option<Found> + Send,
 ) -> Result<Found, Failure> {
-    let answer = http.call(request, Arc::new(|| {})).await.map_err(|trouble| trouble.failure)?;
+    let answer = http.call(request, Arc::new(|| {})).await.map_err(|trouble| *trouble.failure)?;
     let answered = Read::new(&answer);
     if (200..300).contains(&answered.status())
         && let Some(found) = read(&answered)

@@ -148,10 +148,10 @@ impl Provider for Resend {
 
 fn refused(read: &Read<'_>) -> Verdict {
     let name = read.text("name").unwrap_or_default();
-    if name == "rate_limit_exceeded" || !name.ends_with("quota_exceeded") {
-        if let Some(verdict) = read.common(read.json.is_some()) {
-            return verdict;
-        }
+    if !name.ends_with("quota_exceeded")
+        && let Some(verdict) = read.common(read.json.is_some())
+    {
+        return verdict;
     }
     match (read.status(), name) {
         (_, "daily_quota_exceeded" | "monthly_quota_exceeded") => read.failed_with(quota()),

@@ -1,6 +1,7 @@
 //! Providers over HTTP, against a peer that is scripted byte by byte.
 
 mod batches;
+mod chances;
 mod cuts;
 mod formats;
 mod lookups;

@@ -1,6 +1,7 @@
 //! `hapax mail`: mails that are sent once.
 
 mod enqueue;
+mod reconcile;
 mod resolve;
 mod send;
 mod worker;
@@ -19,7 +20,8 @@ EXAMPLES:
   hapax mail send welcome.jsonl
   hapax mail enqueue welcome.jsonl; hapax mail worker --until-empty
   hapax keys list --all-scopes --state unknown
-  hapax mail resolve welcome:1 --as done --via file:outbox")]
+  hapax mail resolve welcome:1 --as done --via file:outbox
+  POSTMARK_SERVER_TOKEN=… hapax mail reconcile --via postmark:")]
 pub(crate) struct Mail {
     #[command(subcommand)]
     command: MailCommand,
@@ -31,6 +33,7 @@ enum MailCommand {
     Enqueue(Box<enqueue::Enqueue>),
     Worker(Box<worker::Worker>),
     Resolve(resolve::Resolve),
+    Reconcile(reconcile::Reconcile),
 }
 
 impl Mail {
@@ -40,6 +43,7 @@ impl Mail {
             MailCommand::Enqueue(enqueue) => enqueue.run(context).await,
             MailCommand::Worker(worker) => worker.run(context).await,
             MailCommand::Resolve(resolve) => resolve.run(context).await,
+            MailCommand::Reconcile(reconcile) => reconcile.run(context).await,
         }
     }
 }

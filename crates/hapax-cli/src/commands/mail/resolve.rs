@@ -1,6 +1,6 @@
 //! `hapax mail resolve`: mails that may have gone, and somebody found out.
 
-use super::send::{DELIVERED, Target};
+use super::send::{DELIVERED, Targets};
 use crate::{
     commands::{Context, keys::Shown},
     duration,
@@ -105,7 +105,7 @@ impl Resolve {
             );
         }
         let scope = match (&self.via, &self.scope) {
-            (Some(url), _) => Target::parse(url)?.scope(),
+            (Some(url), _) => Targets::parse(std::slice::from_ref(url))?.scope(),
             (None, Some(scope)) if !is_of_mail(scope) => {
                 let message = format!("--scope {}: that is no scope of mails", text::quoted(scope));
                 return Err(Failure::usage(message).help("say `hapax keys resolve KEY --scope SCOPE`"));

@@ -2,7 +2,7 @@
 
 use super::{
     QUEUE,
-    send::{Gate, Passage, Rate, Target},
+    send::{Passage, Rate, Targets, stack, suppressed},
 };
 use crate::{
     commands::{
@@ -17,8 +17,8 @@ use crate::{
     failure::Failure,
 };
 use clap::Args;
-use hapax::mail::{Mailer, jobs::MailJobs};
-use std::time::Duration;
+use hapax::mail::{Mailer, Transport, jobs::MailJobs};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// What is unknown is held at least so long: somebody has to look at it.
@@ -53,10 +53,13 @@ pub(super) struct Worker {
         long,
         value_name = "URL",
         default_value = "file:outbox",
-        help = "Where mails go: smtp://HOST and others (`hapax help transports`), file:DIR writes one .eml a message, \
-                stub: accepts and forgets"
+        help = "Where mails go: smtp://HOST, resend: and others (`hapax help transports`), file:DIR writes one .eml a message, \
+                stub: accepts and forgets. Given several times: the next one is tried where one fails for certain"
     )]
-    via: String,
+    via: Vec<String>,
+    /// Who gets no mail: an address a line, or @domain
+    #[arg(long, value_name = "FILE")]
+    suppress: Option<PathBuf>,
     #[command(flatten)]
     working: Working,
     /// Sends in progress at a time
@@ -79,15 +82,16 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         crate::commands::queue::name(&self.queue)?;
-        let target = Target::parse(&self.via)?;
+        let targets = Targets::parse(&self.via)?;
+        let transports = targets.open()?;
         self.working.check()?;
         #[cfg(unix)]
         crate::limits::check_open_files_of(self.concurrency)?;
         let mut interrupts = drive::interrupts()?;
-        target.check().await?;
+        targets.check().await?;
         let found = Found::open(&self.queue, context).await?;
         let stop = CancellationToken::new();
-        let jobs = MailJobs::new(self.mailer(&found, &target, &stop)?);
+        let jobs = MailJobs::new(self.mailer(&found, transports, &targets.scope(), &stop)?);
         let worker = found.raw.worker(jobs).concurrency(self.concurrency).claim_idle(self.lease);
         let ran = match self.working.drive(worker, &found, &stop, &mut interrupts, context).await? {
             Ended::By(ran) => ran,
@@ -101,12 +105,18 @@ impl Worker {
     }
 
     /// One attempt a time: the queue has the others. Its time-out begins when its turn has come.
-    fn mailer(&self, found: &Found, target: &Target, stop: &CancellationToken) -> Result<Mailer, Failure> {
-        let via = target.open();
+    fn mailer(
+        &self,
+        found: &Found,
+        transports: Vec<Arc<dyn Transport>>,
+        scope: &str,
+        stop: &CancellationToken,
+    ) -> Result<Mailer, Failure> {
+        let list = suppressed(self.suppress.as_deref())?;
         let passage = Passage { attempts: 1, rate: self.rate, timeout: self.timeout, stop: stop.clone() };
-        let built = Mailer::via(Gate::new(via.transport, passage))
-            .idempotent(&found.hapax.idempotency(&via.scope))
-            .scope(&via.scope)
+        let built = Mailer::via(stack(transports, list, &passage)?)
+            .idempotent(&found.hapax.idempotency(scope))
+            .scope(scope)
             .lease(self.lease)
             .ttl(self.ttl)
             .unknown_ttl(self.ttl.max(UNKNOWN_TTL))

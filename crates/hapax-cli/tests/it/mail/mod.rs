@@ -7,6 +7,7 @@ mod kills;
 mod mail_servers;
 mod others;
 mod outages;
+mod providers;
 mod queued;
 mod report;
 mod send;

@@ -253,7 +253,7 @@ fn other_transports_are_named_as_missing() {
         ran.stderr.contains("file:DIR") && ran.stderr.contains("stub:") && !ran.stderr.contains("secret"),
         "{ran:?}"
     );
-    send(&sandbox, &["a.jsonl", "--via", "stub:", "--via", "file:x"]).exits(2);
+    send(&sandbox, &["a.jsonl", "--via", "stub:", "--via", "fax:x"]).exits(2);
 }
 
 #[test]

@@ -40,7 +40,6 @@ pub(super) struct Facts {
 impl Plan {
     pub(super) fn next(&self, receipt: &Receipt, facts: &Facts, chance: f64) -> Next {
         let failure = match &receipt.outcome {
-            Outcome::Accepted => return Next::Stop,
             // The pool has others.
             Outcome::Failed(failure) if failure.code == "breaker.open" => return Next::Stop,
             Outcome::Failed(failure) if failure.retryable => failure,
@@ -49,7 +48,7 @@ impl Plan {
                 return Next::Stop;
             }
             Outcome::Unknown(failure) => failure,
-            Outcome::Failed(_) => return Next::Stop,
+            Outcome::Accepted | Outcome::Failed(_) => return Next::Stop,
         };
         if facts.unknown && facts.known_for.is_none() {
             return Next::Stop;

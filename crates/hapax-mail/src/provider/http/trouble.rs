@@ -7,13 +7,13 @@ use std::io;
 /// Why there is no answer, and whether the request may have been acted on.
 #[derive(Debug)]
 pub(crate) struct Trouble {
-    pub(crate) failure: Failure,
+    pub(crate) failure: Box<Failure>,
     pub(crate) committed: bool,
 }
 
 impl Trouble {
     fn before(failure: Failure) -> Self {
-        Self { failure, committed: false }
+        Self { failure: Box::new(failure), committed: false }
     }
 
     pub(super) fn dns(error: &io::Error) -> Self {
@@ -71,7 +71,7 @@ impl Trouble {
                 .with_stage("write")
                 .with_detail("the provider did not take the whole request in time")
         };
-        Self { failure, committed }
+        Self { failure: Box::new(failure), committed }
     }
 
     pub(super) fn broken(broken: &Broken, committed: bool) -> Self {
@@ -94,6 +94,6 @@ impl Trouble {
                 .with_stage("write")
                 .with_detail("the connection ended before the whole request had left"),
         };
-        Self { failure, committed }
+        Self { failure: Box::new(failure), committed }
     }
 }

@@ -193,7 +193,7 @@ async fn weights_and_predicates_choose_the_member() {
     let (news, rest) = (Stub::named("news"), Stub::named("rest"));
     let is_news = |mail: Mail<'_>| match mail {
         Mail::Message(message) => message.tags().iter().any(|tag| tag == "news"),
-        _ => false,
+        Mail::Raw(_) => false,
     };
     let mailer = Mailer::via(rest.clone()).or_via(Member::new(news.clone()).only(is_news)).build().unwrap();
     let tagged = plain().tag("news").build().unwrap();

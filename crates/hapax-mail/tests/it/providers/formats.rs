@@ -9,7 +9,8 @@ use hapax_mail::{
 use serde_json::{Value, json as value};
 
 fn head(peer: &Peer, path: &str, headers: &[(&str, &str)], body: &str) -> String {
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
     format!(
         "POST {path} HTTP/1.1\r\nhost: {}\r\nuser-agent: hapax/{}\r\n{headers}content-length: {}\r\n\r\n{body}",
         peer.host(),

@@ -40,7 +40,8 @@ pub(crate) fn json(body: &str) -> String {
 }
 
 pub(crate) fn json_with(headers: &[(&str, &str)], body: &str) -> String {
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
     format!("content-type: application/json\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
 }
 
@@ -95,6 +96,14 @@ impl Peer {
     pub(crate) fn bodies(&self) -> Vec<String> {
         let body = |request: String| request.split_once("\r\n\r\n").unwrap().1.to_owned();
         self.requests().into_iter().map(body).collect()
+    }
+
+    /// How many of the requests that came may have been delivered, by what was played for each.
+    pub(crate) fn delivered(&self, plays: &[(Play, bool)]) -> usize {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole =
+            plays.iter().filter(|(play, _)| !matches!(play, Play::ResetAfter(_) | Play::StallAfter(_)));
+        whole.take(seen.requests.len()).filter(|(_, delivered)| *delivered).count()
     }
 
     pub(crate) fn connections(&self) -> usize {

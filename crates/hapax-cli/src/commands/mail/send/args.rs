@@ -17,6 +17,7 @@ EXAMPLES:
   hapax mail send welcome.jsonl                           writes one .eml a message to the folder outbox
   hapax mail send - --via stub: < welcome.jsonl           accepts and forgets
   HAPAX_SMTP_PASSWORD=… hapax mail send welcome.jsonl --via smtp://app@mail.example.com
+  RESEND_API_KEY=… hapax mail send welcome.jsonl --via resend: --via postmark:
   hapax mail send welcome.jsonl --key-template 'welcome:{to}'
   hapax mail send list.csv --template welcome.json --key-template 'welcome:{to}'
                                                           one message a row
@@ -45,10 +46,13 @@ pub(crate) struct Send {
         long,
         value_name = "URL",
         default_value = "file:outbox",
-        help = "Where mails go: smtp://HOST and others (`hapax help transports`), file:DIR writes one .eml a message, \
-                stub: accepts and forgets"
+        help = "Where mails go: smtp://HOST, resend: and others (`hapax help transports`), file:DIR writes one .eml a message, \
+                stub: accepts and forgets. Given several times: the next one is tried where one fails for certain"
     )]
     pub(super) via: Vec<String>,
+    /// Who gets no mail: an address a line, or @domain. The others of a message get it; one that nobody is left of has failed
+    #[arg(long, value_name = "FILE")]
+    pub(super) suppress: Option<PathBuf>,
     /// Sends what is valid, and counts the rest as failed
     #[arg(long)]
     pub(super) skip_invalid: bool,

@@ -241,17 +241,17 @@ impl Checker {
     /// What a draft looks like, if it can be sent as it wants to be.
     fn inspect(&self, draft: &Draft, source: &Source) -> Result<Stamp, Problems> {
         let later = draft.message().is_some_and(|message| message.send_at().is_some());
-        let unsupported = later.then(|| {
-            let reason = match self.purpose {
-                Purpose::Send { transport } => {
-                    format!("`{transport}` sends at once and cannot wait for a time: leave send_at out")
-                }
-                Purpose::Queue => {
-                    "a job is sent when it is due: leave send_at out, and say --run-at or --delay".to_owned()
-                }
-            };
-            Problem::new("send_at", "message.unsupported", reason)
-        });
+        let reason = match self.purpose {
+            Purpose::Send { at_once: Some(transport) } => {
+                Some(format!("`{transport}` sends at once and cannot wait for a time: leave send_at out"))
+            }
+            Purpose::Send { at_once: None } => None,
+            Purpose::Queue => Some(
+                "a job is sent when it is due: leave send_at out, and say --run-at or --delay".to_owned(),
+            ),
+        };
+        let reason = reason.filter(|_| later);
+        let unsupported = reason.map(|reason| Problem::new("send_at", "message.unsupported", reason));
         match (draft.inspect(source), unsupported) {
             (inspected, None) => inspected,
             (Ok(_), Some(problem)) => Err(problem.into()),

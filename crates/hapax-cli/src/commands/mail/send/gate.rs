@@ -1,16 +1,24 @@
-//! What stands between a key and its transport: the rate, further attempts, and the end of a run that was stopped.
+//! What stands between a key and its transports: the rate, further attempts, and the end of a run that was stopped.
 //!
 //! It is inside of the idempotent decorator, so one reservation covers all attempts, and replays take no part in the
 //! rate.
+//!
+//! ```text
+//! keys ─ gate (stop, rate, time-out) ─ suppression ─ pool ─ retry ─ breaker ─ turns (rate of further attempts) ─ transport
+//! ```
 
 use super::rate::Rate;
+use crate::{failure::Failure, text};
 use hapax::{
-    async_trait,
-    mail::{Commit, MailCategory, Message, Outcome, RawMessage, Receipt, SendContext, Transport},
+    Backoff, async_trait,
+    mail::{
+        Commit, InvalidSuppression, Mail, MailCategory, Mailer, MailerBuilder, Member, Message, RawMessage,
+        Receipt, SendContext, Stack, Suppressing, SuppressionList, Transport,
+    },
 };
 use std::{
-    hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::time::{Instant, sleep_until};
@@ -19,6 +27,11 @@ use tokio_util::sync::CancellationToken;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// A run does not wait longer for one message. What a provider asks for beyond it is for the next run.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Of a pool: after so many failures in a row a transport is left alone.
+const FAILURES: u32 = 5;
+const COOL_DOWN: Duration = Duration::from_secs(30);
+/// For all attempts of all transports, where --timeout does not say less: a key is held for an hour.
+const LONGEST: Duration = Duration::from_mins(55);
 
 /// How a message goes through the gate.
 #[derive(Clone, Debug)]
@@ -32,26 +45,68 @@ pub(in super::super) struct Passage {
     pub(in super::super) stop: CancellationToken,
 }
 
-/// A transport behind the gate.
+/// The transports behind the gate: one after the other where there are several, each with its attempts.
+pub(in super::super) fn stack(
+    transports: Vec<Arc<dyn Transport>>,
+    suppressed: SuppressionList,
+    passage: &Passage,
+) -> Result<Gate, Failure> {
+    let pacer = Arc::new(Pacer { rate: passage.rate, stop: passage.stop.clone(), next: Mutex::default() });
+    let among = u32::try_from(transports.len().max(1)).unwrap_or(u32::MAX);
+    let mut members = transports.into_iter().map(|transport| {
+        let mut member = if passage.attempts > 1 {
+            Member::new(Turns { inner: transport, pacer: Arc::clone(&pacer) })
+        } else {
+            Member::new(transport)
+        };
+        if among > 1 {
+            member = member.breaker(FAILURES, COOL_DOWN);
+        }
+        if passage.attempts > 1 {
+            let backoff = Backoff::exponential(FIRST_PAUSE, LONGEST_PAUSE);
+            member = member.retry(passage.attempts, backoff).retry_until(passage.stop.clone());
+            member = member.retry_within(LONGEST / among);
+        }
+        member
+    });
+    let built = match (members.next(), among) {
+        (Some(first), 1) => Mailer::via(first),
+        (Some(first), _) => members.fold(Mailer::via(first), MailerBuilder::or_via),
+        (None, _) => return Err(Failure::usage("there is no transport")),
+    };
+    let inner = built.build().map_err(|error| Failure::usage(error.to_string()))?;
+    let inner = Suppressing::new(inner, suppressed);
+    Ok(Gate { inner, timeout: passage.timeout, pacer })
+}
+
+/// Who gets no mail, from a file.
+pub(in super::super) fn suppressed(file: Option<&Path>) -> Result<SuppressionList, Failure> {
+    let Some(file) = file else { return Ok(SuppressionList::default()) };
+    let shown = text::shown(&file.display().to_string());
+    let list = std::fs::read_to_string(file);
+    let list = list.map_err(|error| Failure::input(format!("--suppress {shown} cannot be read: {error}")))?;
+    list.parse().map_err(|error: InvalidSuppression| {
+        Failure::input(format!("--suppress {shown}: {error}"))
+            .help("write one address a line, or @domain for everybody there; # begins a comment")
+    })
+}
+
+/// Spreads starts evenly, and lets none through when the run is stopped.
 #[derive(Debug)]
-pub(in super::super) struct Gate {
-    inner: Arc<dyn Transport>,
-    passage: Passage,
+struct Pacer {
+    rate: Option<Rate>,
+    stop: CancellationToken,
     /// When the next send may start.
     next: Mutex<Option<Instant>>,
 }
 
-impl Gate {
-    pub(in super::super) fn new(inner: Arc<dyn Transport>, passage: Passage) -> Self {
-        Self { inner, passage, next: Mutex::default() }
-    }
-
+impl Pacer {
     /// Waits until a send may start.
     async fn turn(&self) -> Result<(), Receipt> {
-        if self.passage.stop.is_cancelled() {
+        if self.stop.is_cancelled() {
             return Err(cancelled());
         }
-        let Some(rate) = self.passage.rate else { return Ok(()) };
+        let Some(rate) = self.rate else { return Ok(()) };
         let now = Instant::now();
         let at = {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,69 +114,44 @@ impl Gate {
             *next = Some(at + rate.interval);
             at
         };
-        self.pause(at).await
-    }
-
-    async fn pause(&self, until: Instant) -> Result<(), Receipt> {
         tokio::select! {
             biased;
-            () = self.passage.stop.cancelled() => Err(cancelled()),
-            () = sleep_until(until) => Ok(()),
+            () = self.stop.cancelled() => Err(cancelled()),
+            () = sleep_until(at) => Ok(()),
         }
     }
+}
 
+/// Waits for the turn of a message, and gives it its time from then on.
+#[derive(Debug)]
+pub(in super::super) struct Gate {
+    inner: Suppressing<Mailer>,
+    timeout: Option<Duration>,
+    pacer: Arc<Pacer>,
+}
+
+impl Gate {
     async fn pass(&self, mail: Mail<'_>, context: &SendContext) -> Receipt {
-        if let Err(refused) = self.turn().await {
+        if let Err(refused) = self.pacer.turn().await {
             return refused;
         }
-        let own = self.passage.timeout.map(|limit| Instant::now() + limit);
-        let deadline = own.into_iter().chain(context.deadline).min();
-        let (mut pause, mut earlier) = (FIRST_PAUSE, Vec::new());
-        for attempt in 1.. {
-            let mut within = context.within(Arc::new(AtomicBool::new(false))).with_attempt(attempt);
-            within.deadline = deadline;
-            let mut receipt = within.guard(self.inner.commit(), mail.through(&*self.inner, &within)).await;
-            receipt.attempts.splice(0..0, earlier);
-            let Outcome::Failed(failure) = &receipt.outcome else { return receipt };
-            let wait = failure.retry_after.unwrap_or_default().max(pause.mul_f64(0.5 + chance() / 2.0));
-            let again_at = Instant::now() + wait;
-            let too_late = wait > LONGEST_PAUSE || deadline.is_some_and(|deadline| deadline <= again_at);
-            if !failure.retryable || attempt >= self.passage.attempts || too_late {
-                return receipt;
-            }
-            if self.pause(again_at).await.is_err() || self.turn().await.is_err() {
-                return receipt;
-            }
-            pause = (pause * 2).min(LONGEST_PAUSE);
-            earlier = receipt.attempts;
-        }
-        cancelled()
+        let mut within = context.clone();
+        let own = self.timeout.and_then(|limit| Instant::now().checked_add(limit));
+        within.deadline = own.into_iter().chain(context.deadline).min();
+        let send = through(mail, &self.inner, &within);
+        within.guard(self.inner.commit(), send).await
+    }
+}
+
+async fn through(mail: Mail<'_>, transport: &dyn Transport, context: &SendContext) -> Receipt {
+    match mail {
+        Mail::Message(message) => transport.send(message, context).await,
+        Mail::Raw(raw) => transport.send_raw(raw, context).await,
     }
 }
 
 fn cancelled() -> Receipt {
     Receipt::failed(MailCategory::Cancelled, "mail.cancelled")
-}
-
-/// Between 0 and 1.
-fn chance() -> f64 {
-    let random = RandomState::new().hash_one(0_u8) >> 32;
-    f64::from(u32::try_from(random).unwrap_or_default()) / f64::from(u32::MAX)
-}
-
-#[derive(Clone, Copy)]
-enum Mail<'a> {
-    Message(&'a Message),
-    Raw(&'a RawMessage),
-}
-
-impl Mail<'_> {
-    async fn through(self, transport: &dyn Transport, context: &SendContext) -> Receipt {
-        match self {
-            Self::Message(message) => transport.send(message, context).await,
-            Self::Raw(raw) => transport.send_raw(raw, context).await,
-        }
-    }
 }
 
 #[async_trait]
@@ -138,13 +168,64 @@ impl Transport for Gate {
         self.pass(Mail::Raw(raw), context).await
     }
 
-    /// Each attempt is guarded by itself, so what waits here has not begun.
+    /// What is behind it is guarded by itself, so what waits here has not begun.
     fn commit(&self) -> Commit {
         Commit::Supported
     }
 
     fn dedupes_for(&self) -> Option<Duration> {
         self.inner.dedupes_for()
+    }
+
+    fn stack(&self) -> Stack {
+        let mut stack = self.inner.stack();
+        stack.longest = stack.longest.into_iter().chain(self.timeout).min();
+        stack
+    }
+}
+
+/// A further attempt has to wait for its turn, too; the gate has seen to that of the first.
+#[derive(Debug)]
+struct Turns {
+    inner: Arc<dyn Transport>,
+    pacer: Arc<Pacer>,
+}
+
+impl Turns {
+    async fn pass(&self, mail: Mail<'_>, context: &SendContext) -> Receipt {
+        if context.attempt > 1
+            && let Err(refused) = self.pacer.turn().await
+        {
+            return refused;
+        }
+        context.guard(self.inner.commit(), through(mail, &*self.inner, context)).await
+    }
+}
+
+#[async_trait]
+impl Transport for Turns {
+    fn id(&self) -> &str {
+        self.inner.id()
+    }
+
+    async fn send(&self, message: &Message, context: &SendContext) -> Receipt {
+        self.pass(Mail::Message(message), context).await
+    }
+
+    async fn send_raw(&self, raw: &RawMessage, context: &SendContext) -> Receipt {
+        self.pass(Mail::Raw(raw), context).await
+    }
+
+    fn commit(&self) -> Commit {
+        Commit::Supported
+    }
+
+    fn dedupes_for(&self) -> Option<Duration> {
+        self.inner.dedupes_for()
+    }
+
+    fn stack(&self) -> Stack {
+        self.inner.stack()
     }
 }
 
@@ -157,7 +238,7 @@ mod tests {
         let stop = CancellationToken::new();
         let rate = rate.map(|text| Rate::parse(text).unwrap());
         let passage = Passage { attempts, rate, timeout: Some(Duration::from_mins(1)), stop: stop.clone() };
-        (Gate::new(Arc::new(stub.clone()), passage), stop)
+        (stack(vec![Arc::new(stub.clone())], SuppressionList::default(), &passage).unwrap(), stop)
     }
 
     fn message() -> Message {
@@ -202,6 +283,17 @@ mod tests {
         let (message, context) = (message(), SendContext::default());
         futures_util::future::join_all((0..6).map(|_| gate.send(&message, &context))).await;
         assert_eq!(start.elapsed().as_millis() / 10, 50);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn further_attempts_wait_for_their_turn_too() {
+        let stub = Stub::new();
+        stub.then(busy()).then(busy());
+        let (gate, _stop) = gate(&stub, 3, Some("1/m"));
+        let start = Instant::now();
+        let context = SendContext::default();
+        assert_eq!(gate.send(&message(), &context).await.code(), Some("mail.timeout"));
+        assert_eq!((stub.handed(), start.elapsed()), (1, Duration::from_mins(1)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@
 //! | `pass`, `check`, `clashes`, `twins` | the first pass: every entry is looked at before the first is sent |
 //! | `feed` | the second pass: entries become messages |
 //! | `run`, `stop` | messages through the mailer, messages that another run holds, signals |
-//! | `gate`, `rate`, `via` | the transport, how often and how fast it is asked |
+//! | `gate`, `rate`, `via`, `server`, `provider` | the transports, how often and how fast they are asked |
 //! | `report`, `progress`, `tally`, `ended` | what is said |
 
 mod args;
@@ -20,10 +20,12 @@ mod gate;
 mod input;
 mod pass;
 mod progress;
+mod provider;
 mod rate;
 mod report;
 mod run;
 mod selection;
+mod server;
 mod stop;
 mod tally;
 mod twins;
@@ -34,12 +36,12 @@ pub(super) use {
     check::{Bad, Checked},
     ended::messages,
     feed::{Fed, Feed},
-    gate::{Gate, Passage},
+    gate::{Passage, stack, suppressed},
     input::Problems,
     pass::{Files, Purpose},
     progress::Progress,
     rate::Rate,
-    via::{DELIVERED, Target},
+    via::{DELIVERED, Target, Targets},
 };
 
 use crate::{
@@ -53,7 +55,7 @@ use ended::{Ended, say_unreported};
 use hapax::{
     Hapax,
     core::{Namespace, Scope},
-    mail::Mailer,
+    mail::{Mailer, SuppressionList, Transport},
 };
 use report::Report;
 use run::Run;
@@ -66,10 +68,10 @@ const UNKNOWN_TTL: Duration = Duration::from_hours(24);
 
 impl Send {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let target = match self.via.as_slice() {
-            [via] => Target::parse(via)?,
-            _ => return Err(Failure::usage("this build sends via one transport").help("give --via once")),
-        };
+        let targets = Targets::parse(&self.via)?;
+        // A key that is missing is told before anything is read.
+        let transports = if self.dry_run { Vec::new() } else { targets.open()? };
+        let list = suppressed(self.suppress.as_deref())?;
         let interrupts = Interrupts::listen();
         let mut interrupts = interrupts.map_err(|error| {
             Failure::new(Exit::Bug, "command.internal", format!("signals cannot be heard: {error}"))
@@ -77,7 +79,7 @@ impl Send {
         let progress = Progress::new(&context.output);
         let mut report = Report::new(&context.output, &progress, self.skip_invalid);
         let selection = self.only_failed.clone().map(|report| (report, self.failed_too));
-        let plan = self.files.plan(Purpose::Send { transport: target.name() }, selection);
+        let plan = self.files.plan(Purpose::Send { at_once: targets.sends_at_once() }, selection);
         let checked = match plan.check(|bad| report.bad(bad), &progress, &mut interrupts).await {
             Ok(Ok(checked)) => checked,
             Ok(Err(signal)) => {
@@ -102,7 +104,7 @@ impl Send {
         }
         if self.dry_run {
             let done = tokio::select! {
-                done = self.rehearse(context, &target, checked, &mut report) => done,
+                done = self.rehearse(context, &targets, checked, &mut report) => done,
                 signal = interrupts.next() => Ok(Exit::Signal(signal)),
             };
             progress.finish();
@@ -113,13 +115,14 @@ impl Send {
             signal = interrupts.next() => return Ok(stopped_early(signal, &progress)),
         };
         let hapax = opened.inspect_err(|_| progress.finish())?;
-        self.send(context, &hapax, &target, checked, (report, &progress), &mut interrupts).await
+        let via = (transports, list, targets.scope());
+        self.send(context, &hapax, via, checked, (report, &progress), &mut interrupts).await
     }
 
     async fn rehearse(
         &self,
         context: &Context,
-        target: &Target,
+        targets: &Targets,
         checked: Checked,
         report: &mut Report<'_>,
     ) -> Result<Exit, Failure> {
@@ -129,11 +132,9 @@ impl Send {
         } else {
             Some(store::open(&context.settings, Sharing::Needed).await?)
         };
-        if let Some(note) = target.unproven() {
-            context.output.note(&note);
-        }
+        targets.unproven().for_each(|note| context.output.note(&note));
         let namespace = Namespace::new(&context.settings.namespace)?;
-        let look_up = dry_run::LookUp { hapax, namespace, scope: Scope::new(&target.scope())? };
+        let look_up = dry_run::LookUp { hapax, namespace, scope: Scope::new(&targets.scope())? };
         let (checker, unreported) = (Arc::clone(&checked.checker), checked.unreported);
         let mut feed = Feed::start(checked);
         let counts = dry_run::look(&mut feed, &checker, &look_up, &context.output, report).await?;
@@ -151,13 +152,13 @@ impl Send {
         &self,
         context: &Context,
         hapax: &Hapax,
-        target: &Target,
+        via: (Vec<Arc<dyn Transport>>, SuppressionList, String),
         checked: Checked,
         (report, progress): (Report<'_>, &Progress),
         interrupts: &mut Interrupts,
     ) -> Result<Exit, Failure> {
         let stop = Stop::new(interrupts);
-        let mailer = self.mailer(hapax, target, &stop)?;
+        let mailer = self.mailer(hapax, via, &stop)?;
         context.output.changed();
         progress.sending(checked.all());
         let checker = Arc::clone(&checked.checker);
@@ -203,17 +204,21 @@ impl Send {
         Ok(exit)
     }
 
-    fn mailer(&self, hapax: &Hapax, target: &Target, stop: &Stop<'_>) -> Result<Mailer, Failure> {
-        let via = target.open();
+    fn mailer(
+        &self,
+        hapax: &Hapax,
+        (transports, list, scope): (Vec<Arc<dyn Transport>>, SuppressionList, String),
+        stop: &Stop<'_>,
+    ) -> Result<Mailer, Failure> {
         let passage = Passage {
             attempts: self.attempts,
             rate: self.rate,
             timeout: self.timeout,
             stop: stop.drain.clone(),
         };
-        let built = Mailer::via(Gate::new(via.transport, passage))
-            .idempotent(&hapax.idempotency(&via.scope))
-            .scope(&via.scope)
+        let built = Mailer::via(stack(transports, list, &passage)?)
+            .idempotent(&hapax.idempotency(&scope))
+            .scope(&scope)
             .lease(self.lease)
             .ttl(self.ttl)
             .unknown_ttl(self.ttl.max(UNKNOWN_TTL))

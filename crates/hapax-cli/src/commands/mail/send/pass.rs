@@ -45,8 +45,8 @@ pub(in super::super) struct Files {
 /// What becomes of the mails.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum Purpose {
-    /// They are sent now, by this transport, which sends at once and at no other time.
-    Send { transport: &'static str },
+    /// They are sent now; `at_once` names a transport that sends at once and at no other time, if there is one.
+    Send { at_once: Option<&'static str> },
     /// Each becomes a job.
     Queue,
 }

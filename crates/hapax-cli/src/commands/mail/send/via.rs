@@ -1,9 +1,10 @@
 //! `--via`: where mails go, and the scope that their keys have there.
 
+use super::{provider::Provider, server};
 use crate::{exit::Exit, failure::Failure, output, text};
 use hapax::{
     core::Fingerprint,
-    mail::{MailCategory, Outbox, Smtp, SmtpOptions, Stub, Transport},
+    mail::{MailCategory, Outbox, Smtp, Stub, Transport},
 };
 use std::{
     ffi::OsString,
@@ -14,16 +15,6 @@ use std::{
 /// The scope of everything that is delivered, whoever delivers it.
 pub(crate) const DELIVERED: &str = "mail";
 
-/// A transport, and the scope of its keys.
-#[derive(Clone, Debug)]
-pub(crate) struct Via {
-    pub(crate) transport: Arc<dyn Transport>,
-    pub(crate) scope: String,
-}
-
-/// Where the password of a mail server's user comes from, if it is not in the URL.
-const PASSWORD: &str = "HAPAX_SMTP_PASSWORD";
-
 /// What `--via` names.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
@@ -33,15 +24,18 @@ pub(crate) enum Target {
     Stub,
     /// A mail server.
     Server(Smtp),
+    /// A provider over HTTP.
+    Provider(Provider),
 }
 
 /// Schemes of other builds, and what they are.
-const PLANNED: &[&str] = &["ses", "resend", "postmark", "sendgrid", "mailgun", "brevo"];
+const PLANNED: &[&str] = &["ses"];
 
 impl Target {
     pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
-        const HELP: &str = "this build has `smtp://`, `smtps://` and `lmtp://` for mail servers, `file:DIR`, which writes \
-                            one .eml a message into a folder, and `stub:`, which accepts and forgets";
+        const HELP: &str = "this build has `smtp://`, `smtps://` and `lmtp://` for mail servers, `resend:`, `postmark:`, \
+                            `sendgrid:`, `mailgun:DOMAIN` and `brevo:` for providers, `file:DIR`, which writes one .eml a \
+                            message into a folder, and `stub:`, which accepts and forgets";
         let Some((scheme, rest)) = url.split_once(':') else {
             return Err(Failure::usage(format!(
                 "--via {}: a transport is written as a URL",
@@ -54,7 +48,10 @@ impl Target {
             ("file", rest) => Ok(Self::File(folder(rest))),
             ("stub", "") => Ok(Self::Stub),
             ("stub", _) => Err(Failure::usage("--via stub: takes nothing after the colon")),
-            ("smtp" | "smtps" | "lmtp" | "lmtp+unix", _) => server(url),
+            ("smtp" | "smtps" | "lmtp" | "lmtp+unix", _) => server::parse(url).map(Self::Server),
+            (scheme, rest) if Provider::SCHEMES.contains(&scheme) => {
+                Provider::parse(scheme, rest).map(Self::Provider)
+            }
             // What follows may be a password.
             (scheme, _) if PLANNED.contains(&scheme) => {
                 Err(Failure::usage(format!("this build of hapax cannot send via `{scheme}:`")).help(HELP))
@@ -66,29 +63,28 @@ impl Target {
         }
     }
 
-    /// The scope of its keys: one for all that is delivered. Rehearsals share nothing with it, nor with each other.
-    pub(crate) fn scope(&self) -> String {
-        let target = match self {
-            Self::File(folder) => [b"file:", resolved(folder).as_os_str().as_encoded_bytes()].concat(),
-            Self::Stub => b"stub:".to_vec(),
-            Self::Server(_) => return DELIVERED.to_owned(),
-        };
-        let digest = Fingerprint::of_bytes(&target);
-        format!("mail-rehearsal:{}", hex::encode(digest.digest().get(..8).unwrap_or_default()))
-    }
-
-    /// Its name. Each of them sends at once, and none can be told to do so later.
-    pub(crate) fn name(&self) -> &'static str {
+    /// Whether it only rehearses, and what names the place then.
+    fn rehearsal(&self) -> Option<Vec<u8>> {
         match self {
-            Self::File(_) => "file:",
-            Self::Stub => "stub:",
-            Self::Server(server) if server.id() == "lmtp" => "lmtp:",
-            Self::Server(_) => "smtp:",
+            Self::File(folder) => Some([b"file:", resolved(folder).as_os_str().as_encoded_bytes()].concat()),
+            Self::Stub => Some(b"stub:".to_vec()),
+            Self::Server(_) | Self::Provider(_) => None,
         }
     }
 
-    /// What a rehearsal, which writes nothing, cannot know: whether the folder can be made.
-    pub(crate) fn unproven(&self) -> Option<String> {
+    /// Its name, if it sends at once and cannot be told to do so later.
+    fn sends_at_once(&self) -> Option<&'static str> {
+        match self {
+            Self::File(_) => Some("file:"),
+            Self::Stub => Some("stub:"),
+            Self::Server(server) if server.id() == "lmtp" => Some("lmtp:"),
+            Self::Server(_) => Some("smtp:"),
+            Self::Provider(provider) => provider.sends_at_once(),
+        }
+    }
+
+    /// What a rehearsal, which writes nothing, cannot know: whether the folder can be made, or the key is right.
+    fn unproven(&self) -> Option<String> {
         match self {
             Self::File(folder) if !folder.is_dir() => {
                 let folder = text::shown(&folder.display().to_string());
@@ -97,12 +93,13 @@ impl Target {
                 ))
             }
             Self::Server(_) => Some("the mail server was not asked".to_owned()),
+            Self::Provider(provider) => provider.unproven(),
             _ => None,
         }
     }
 
-    /// Whether it can be delivered to at all, for who takes jobs: not each of them is to find that out.
-    pub(crate) async fn check(&self) -> Result<(), Failure> {
+    /// Whether it can be delivered to at all.
+    async fn check(&self) -> Result<(), Failure> {
         let Self::File(folder) = self else { return Ok(()) };
         let shown = text::shown(&folder.display().to_string());
         match Outbox::new(folder).check().await {
@@ -121,33 +118,63 @@ impl Target {
         }
     }
 
-    pub(crate) fn open(&self) -> Via {
-        let transport: Arc<dyn Transport> = match self {
+    fn open(&self) -> Result<Arc<dyn Transport>, Failure> {
+        Ok(match self {
             Self::File(folder) => Arc::new(Outbox::new(folder)),
             Self::Stub => Arc::new(Stub::forgetful()),
             Self::Server(server) => Arc::new(server.clone()),
-        };
-        Via { transport, scope: self.scope() }
+            Self::Provider(provider) => provider.open()?,
+        })
     }
 }
 
-/// `smtp://user:password@host`. Files that it names are read now, and nothing is connected.
-fn server(url: &str) -> Result<Target, Failure> {
-    let wrong = |reason: &str| Failure::usage(format!("--via: {reason}"));
-    let mut options = SmtpOptions::parse(url).map_err(|error| {
-        wrong(&error.reason).help("`hapax help transports` lists the forms of URLs and all options")
-    })?;
-    if options.user_without_password().is_some() {
-        let password = std::env::var(PASSWORD).unwrap_or_default();
-        if password.is_empty() {
-            return Err(wrong("the user of the mail server has no password").help(format!(
-                "set {PASSWORD}, or name a file with `?password_file=FILE`; behind the user, `user:password@host`, \
-                 everybody on this machine can read it"
-            )));
+/// All that `--via` names, in the order in which they are tried.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Targets(Vec<Target>);
+
+impl Targets {
+    pub(in super::super) fn parse(urls: &[String]) -> Result<Self, Failure> {
+        let targets = urls.iter().map(|url| Target::parse(url)).collect::<Result<Vec<_>, _>>()?;
+        let rehearsals = targets.iter().filter(|target| target.rehearsal().is_some()).count();
+        if targets.is_empty() || (rehearsals > 0 && rehearsals < targets.len()) {
+            let message =
+                "--via: `file:` and `stub:` deliver nothing, so they take no part in a pool that does";
+            return Err(
+                Failure::usage(message).help("give transports that deliver, or only such that do not")
+            );
         }
-        options = options.password(password);
+        Ok(Self(targets))
     }
-    Smtp::with_options(options).map(Target::Server).map_err(|error| wrong(&error.reason))
+
+    /// The scope of the keys: rehearsals share nothing with what is delivered, nor with each other.
+    pub(in super::super) fn scope(&self) -> String {
+        let places: Option<Vec<_>> = self.0.iter().map(Target::rehearsal).collect();
+        let Some(places) = places else { return DELIVERED.to_owned() };
+        let digest = Fingerprint::of_bytes(&places.join(&b"\0"[..]));
+        format!("mail-rehearsal:{}", hex::encode(digest.digest().get(..8).unwrap_or_default()))
+    }
+
+    /// The first that sends at once and cannot be told to do so later.
+    pub(super) fn sends_at_once(&self) -> Option<&'static str> {
+        self.0.iter().find_map(Target::sends_at_once)
+    }
+
+    pub(super) fn unproven(&self) -> impl Iterator<Item = String> {
+        self.0.iter().filter_map(Target::unproven)
+    }
+
+    /// Whether each of them can be delivered to at all, for who takes jobs: not each of those is to find that out.
+    pub(in super::super) async fn check(&self) -> Result<(), Failure> {
+        for target in &self.0 {
+            target.check().await?;
+        }
+        Ok(())
+    }
+
+    /// The transports; keys of providers come from the environment.
+    pub(in super::super) fn open(&self) -> Result<Vec<Arc<dyn Transport>>, Failure> {
+        self.0.iter().map(Target::open).collect()
+    }
 }
 
 /// `file:DIR`, `file:/DIR` and `file:///DIR`.
@@ -194,14 +221,40 @@ mod tests {
         assert_eq!(folder("FILE:/tmp/x"), Path::new("/tmp/x"));
         assert!(matches!(Target::parse("stub:").unwrap(), Target::Stub));
         for url in ["smtp://u:p@h", "smtps://h", "lmtp://h", "lmtp+unix:/run/lmtp", "SMTP://h:25?tls=none"] {
-            assert_eq!(Target::parse(url).unwrap().scope(), DELIVERED, "{url}");
+            assert_eq!(scope(&[Target::parse(url).unwrap()]), DELIVERED, "{url}");
         }
+    }
+
+    fn scope(targets: &[Target]) -> String {
+        Targets(targets.to_vec()).scope()
+    }
+
+    #[test]
+    fn a_pool_delivers_or_rehearses() {
+        let parse =
+            |urls: &[&str]| Targets::parse(&urls.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>());
+        assert_eq!(parse(&["resend:", "postmark:"]).unwrap().scope(), DELIVERED);
+        assert_eq!(parse(&["mailgun:mg.example.com"]).unwrap().scope(), DELIVERED);
+        let pool = parse(&["file:a", "file:b"]).unwrap().scope();
+        assert_ne!(pool, parse(&["file:a"]).unwrap().scope());
+        assert_ne!(pool, parse(&["file:b", "file:a"]).unwrap().scope());
+        assert_eq!(parse(&["smtp://a", "smtps://b"]).unwrap().scope(), DELIVERED);
+        assert!(parse(&["file:a", "resend:"]).is_err());
+        assert_eq!(parse(&["resend:"]).unwrap().sends_at_once(), None);
+        assert_eq!(parse(&["resend:", "postmark:"]).unwrap().sends_at_once(), Some("postmark:"));
     }
 
     #[test]
     fn other_transports_are_refused_without_their_secrets() {
-        for url in ["resend:secret", "fax:secret", "secret", "file:", "stub:x", "smtp://user:secret@h?tsl=x"]
-        {
+        for url in [
+            "smtp://user:secret@h?tsl=x",
+            "fax:secret",
+            "secret",
+            "file:",
+            "stub:x",
+            "resend:secret",
+            "mailgun:",
+        ] {
             let failure = Target::parse(url).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage, "{url}");
             let shown = format!("{failure:?}").replace("--via secret", "");
@@ -213,18 +266,18 @@ mod tests {
     fn the_scope_of_a_folder_does_not_depend_on_how_it_is_written_or_whether_it_is_there() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("outbox");
-        let before = Target::File(folder.clone()).scope();
-        assert_eq!(Target::File(root.path().join("./x/../outbox")).scope().len(), before.len());
+        let before = scope(&[Target::File(folder.clone())]);
+        assert_eq!(scope(&[Target::File(root.path().join("./x/../outbox"))]).len(), before.len());
         std::fs::create_dir(&folder).unwrap();
-        assert_eq!(Target::File(folder.clone()).scope(), before);
-        assert_eq!(Target::File(root.path().join(".").join("outbox")).scope(), before);
+        assert_eq!(scope(&[Target::File(folder.clone())]), before);
+        assert_eq!(scope(&[Target::File(root.path().join(".").join("outbox"))]), before);
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink(&folder, root.path().join("link")).unwrap();
-            assert_eq!(Target::File(root.path().join("link")).scope(), before);
+            assert_eq!(scope(&[Target::File(root.path().join("link"))]), before);
         }
-        assert_ne!(Target::File(root.path().join("other")).scope(), before);
-        assert_ne!(Target::Stub.scope(), before);
+        assert_ne!(scope(&[Target::File(root.path().join("other"))]), before);
+        assert_ne!(scope(&[Target::Stub]), before);
         assert!(before.starts_with("mail-rehearsal:"));
     }
 }
