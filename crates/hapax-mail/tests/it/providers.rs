@@ -48,7 +48,7 @@ pub(crate) fn resend(peer: &Peer) -> Resend {
 
 #[tokio::test]
 async fn keys_of_providers_are_in_no_debug_and_no_receipt() {
-    let peer = Peer::start([Play::answer(401, &json("{\"name\":\"missing_api_key\"}"))]).await;
+    let peer = Peer::start([Play::answer(401, &json("{\"name\":\"missing_api_key\"}"))]);
     let resend = resend(&peer);
     assert!(!format!("{resend:?}").contains("re_secret"));
     let receipt = resend.send(&mail(), &context()).await;

@@ -65,7 +65,7 @@ fn read(stream: &mut TcpStream) -> Option<String> {
         let mut more = [0; 4096];
         match stream.read(&mut more) {
             Ok(0) | Err(_) => return None,
-            Ok(n) => bytes.extend_from_slice(&more[..n]),
+            Ok(n) => bytes.extend(more.iter().take(n)),
         }
     }
 }

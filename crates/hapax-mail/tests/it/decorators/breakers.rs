@@ -111,7 +111,7 @@ async fn it_opens_by_the_share_of_failures_too() {
 async fn what_comes_back_from_before_it_opened_decides_nothing() {
     let stub = Stub::new();
     let signal = std::sync::Arc::new(tokio::sync::Notify::new());
-    stub.then_act([hapax_mail::Act::Wait(signal.clone())]).then(busy());
+    stub.then_act([hapax_mail::Act::Wait(std::sync::Arc::clone(&signal))]).then(busy());
     let breaker = Breaker::new(stub.clone(), 1, secs(30));
     let (message, context) = (mail(), SendContext::default());
     let mut slow = Box::pin(breaker.send(&message, &context));

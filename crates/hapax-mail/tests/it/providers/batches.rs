@@ -37,7 +37,7 @@ fn subjects(body: &str, name: &str) -> Vec<String> {
 async fn postmark_takes_five_hundred_at_a_time_and_answers_each() {
     let ok = |n: usize| vec!["{\"ErrorCode\":0,\"MessageID\":\"m\"}".to_owned(); n].join(",");
     let answer = |n: usize| Play::answer(200, &json(&format!("[{}]", ok(n))));
-    let peer = Peer::start([answer(500), answer(1)]).await;
+    let peer = Peer::start([answer(500), answer(1)]);
     let receipts = send(&postmark(&peer), plain_contexts(501)).await;
     assert_eq!(receipts.len(), 501);
     assert!(receipts.iter().all(Receipt::is_accepted));
@@ -51,7 +51,7 @@ async fn postmark_takes_five_hundred_at_a_time_and_answers_each() {
 #[tokio::test]
 async fn a_batch_that_goes_in_part_has_a_receipt_for_each() {
     let answer = "[{\"ErrorCode\":0,\"MessageID\":\"a\"},{\"ErrorCode\":406},{\"ErrorCode\":0,\"MessageID\":\"c\"},{}]";
-    let peer = Peer::start([Play::answer(200, &json(answer))]).await;
+    let peer = Peer::start([Play::answer(200, &json(answer))]);
     let receipts = send(&postmark(&peer), plain_contexts(4)).await;
     let shown: Vec<_> =
         receipts.iter().map(|receipt| (code(receipt), receipt.provider_id.as_deref())).collect();
@@ -79,7 +79,7 @@ async fn what_becomes_of_a_batch_becomes_of_each() {
         (Play::answer(401, &json("{\"ErrorCode\":10}")), false, "provider.auth"),
         (Play::answer(429, &json("{\"ErrorCode\":429}")), false, "provider.rate_limited"),
     ] {
-        let peer = Peer::start([play.clone()]).await;
+        let peer = Peer::start([play.clone()]);
         let messages = plain_contexts(3);
         let contexts: Vec<_> = messages.iter().map(|(_, context)| context.clone()).collect();
         let receipts = send(&postmark(&peer), messages).await;
@@ -95,8 +95,7 @@ async fn what_becomes_of_a_batch_becomes_of_each() {
 #[tokio::test]
 async fn one_message_that_cannot_go_does_not_keep_the_others() {
     let ok = "{\"ErrorCode\":0,\"MessageID\":\"m\"}";
-    let peer =
-        Peer::start([1, 2].map(|n| Play::answer(200, &json(&format!("[{}]", vec![ok; n].join(",")))))).await;
+    let peer = Peer::start([1, 2].map(|n| Play::answer(200, &json(&format!("[{}]", vec![ok; n].join(","))))));
     let bad = plain().tag("a").tag("b").build().unwrap();
     let messages =
         [numbered(0), bad, numbered(2), numbered(3)].map(|message| (message, SendContext::default()));
@@ -108,7 +107,7 @@ async fn one_message_that_cannot_go_does_not_keep_the_others() {
 
 #[tokio::test]
 async fn a_batch_that_is_stopped_was_not_sent_or_may_have_been() {
-    let peer = Peer::start([Play::Stall]).await;
+    let peer = Peer::start([Play::Stall]);
     let cancel = CancellationToken::new();
     let messages: Vec<_> =
         (0..2).map(|n| (numbered(n), SendContext::default().with_cancel(cancel.clone()))).collect();
@@ -117,7 +116,7 @@ async fn a_batch_that_is_stopped_was_not_sent_or_may_have_been() {
     assert!(stopped.iter().all(|receipt| code(receipt) == "mail.cancelled" && !receipt.is_unknown()));
     assert!(peer.requests().is_empty());
 
-    let peer = Peer::start([Play::Stall]).await;
+    let peer = Peer::start([Play::Stall]);
     let deadline = tokio::time::Instant::now() + Duration::from_millis(200);
     let messages = (0..2).map(|n| (numbered(n), SendContext::default().with_deadline(deadline))).collect();
     let late =
@@ -129,7 +128,7 @@ async fn a_batch_that_is_stopped_was_not_sent_or_may_have_been() {
 async fn resend_sends_messages_with_keys_alone_and_the_others_together() {
     let one = || Play::answer(200, &json("{\"id\":\"one\"}"));
     let two = Play::answer(200, &json("{\"data\":[{\"id\":\"a\"},{\"id\":\"b\"}]}"));
-    let peer = Peer::start([two, one(), one()]).await;
+    let peer = Peer::start([two, one(), one()]);
     let with_key = |key: &str| (mail(), SendContext::default().with_provider_key(key));
     let without = |n| (numbered(n), SendContext::default());
     let attached = plain().attach("a.txt", "text/plain", "a").build().unwrap();
@@ -149,7 +148,7 @@ async fn resend_sends_messages_with_keys_alone_and_the_others_together() {
 #[tokio::test]
 async fn a_batch_of_keyed_messages_has_a_key_made_of_theirs() {
     let two = || Play::answer(200, &json("{\"data\":[{\"id\":\"a\"},{\"id\":\"b\"}]}"));
-    let peer = Peer::start([two(), two(), two()]).await;
+    let peer = Peer::start([two(), two(), two()]);
     let resend = resend(&peer).batch_keyed();
     // A message alone would not be recognised any more.
     assert_eq!(resend.dedupes_for(), None);
@@ -173,7 +172,7 @@ async fn an_idempotent_batch_goes_through_the_batch_of_the_provider() {
         200,
         &json("[{\"ErrorCode\":0,\"MessageID\":\"a\"},{\"ErrorCode\":0,\"MessageID\":\"b\"}]"),
     );
-    let peer = Peer::start([two]).await;
+    let peer = Peer::start([two]);
     let mailer = Mailer::via(postmark(&peer)).idempotent(&kit.idem).build().unwrap();
     let messages = || [keyed("k1"), keyed("k2"), keyed("k1")];
     let receipts = mailer.send_many(messages()).collect().await;

@@ -38,7 +38,7 @@ fn play(chance: &mut Chance) -> (Play, bool) {
 async fn round(number: u64) {
     let mut chance = Chance(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let plays: Vec<_> = (0..40).map(|_| play(&mut chance)).collect();
-    let peer = Peer::start(plays.iter().map(|(play, _)| play.clone())).await;
+    let peer = Peer::start(plays.iter().map(|(play, _)| play.clone()));
     let kit = Kit::new();
     let member = || {
         let sendgrid = SendGrid::new("x").unwrap().with_endpoint(&peer.url()).unwrap();

@@ -38,7 +38,7 @@ async fn before_the_whole_request_has_left_nothing_was_sent() {
         (Play::StallAfter(10), large()),
         (Play::StallAfter(100_000), large()),
     ] {
-        let peer = Peer::start([play.clone()]).await;
+        let peer = Peer::start([play.clone()]);
         let context = context();
         let receipt = hurried(&peer).send(&message, &context).await;
         is(&receipt, false, "http.write");
@@ -60,7 +60,7 @@ async fn from_the_last_piece_to_the_whole_answer_nobody_knows() {
         (Play::Stall, "http.reply_timeout"),
         (Play::Answer(format!("{head}{{").into_bytes()), "http.reply_timeout"),
     ] {
-        let peer = Peer::start([play.clone()]).await;
+        let peer = Peer::start([play.clone()]);
         let context = context();
         let receipt = hurried(&peer).send(&mail(), &context).await;
         is(&receipt, true, expected);
@@ -71,7 +71,7 @@ async fn from_the_last_piece_to_the_whole_answer_nobody_knows() {
 
 #[tokio::test]
 async fn a_provider_that_cannot_be_reached_has_nothing() {
-    let peer = Peer::start([]).await;
+    let peer = Peer::start([]);
     let url = peer.url();
     drop(peer);
     // Its task is gone when the port refuses.
@@ -87,7 +87,7 @@ async fn a_provider_that_cannot_be_reached_has_nothing() {
     is(&receipt, false, "http.connect");
     assert!(receipt.failure().unwrap().retryable);
     // A server that speaks no TLS.
-    let peer = Peer::start([Play::ResetAfter(5)]).await;
+    let peer = Peer::start([Play::ResetAfter(5)]);
     let secure = peer.url().replace("http:", "https:");
     let resend = Resend::new("x").unwrap().with_endpoint(&secure).unwrap();
     let receipt = resend.send(&mail(), &context()).await;
@@ -103,7 +103,7 @@ async fn a_provider_that_cannot_be_reached_has_nothing() {
 async fn a_connection_is_used_again_and_one_that_was_closed_is_replaced() {
     let close =
         || Play::AnswerAndClose(format!("HTTP/1.1 200 OK\r\n{}", json("{\"id\":\"a\"}")).into_bytes());
-    let peer = Peer::start([ok(), ok(), close(), ok()]).await;
+    let peer = Peer::start([ok(), ok(), close(), ok()]);
     let resend = resend(&peer);
     for _ in 0..4 {
         assert!(resend.send(&mail(), &context()).await.is_accepted());
@@ -116,7 +116,7 @@ async fn a_connection_is_used_again_and_one_that_was_closed_is_replaced() {
 #[tokio::test]
 async fn nothing_is_sent_twice_and_no_redirect_is_followed() {
     let elsewhere = Play::answer(307, "location: /elsewhere\r\ncontent-length: 0\r\n\r\n");
-    let peer = Peer::start([elsewhere, Play::CloseUnanswered, ok()]).await;
+    let peer = Peer::start([elsewhere, Play::CloseUnanswered, ok()]);
     let resend = resend(&peer);
     let receipt = resend.send(&mail(), &context()).await;
     assert_eq!((code(&receipt), receipt.is_unknown()), ("provider.redirected", false));
@@ -127,7 +127,7 @@ async fn nothing_is_sent_twice_and_no_redirect_is_followed() {
 /// The provider recognises what it was given: the same bytes under the same key, at the same provider.
 #[tokio::test]
 async fn a_lost_answer_is_asked_for_again_under_the_same_key() {
-    let peer = Peer::start([Play::CloseUnanswered, Play::Stall, ok()]).await;
+    let peer = Peer::start([Play::CloseUnanswered, Play::Stall, ok()]);
     let retry = Retry::new(hurried(&peer)).with_backoff(Backoff::fixed(Duration::ZERO));
     let receipt = retry.send(&mail(), &SendContext::default()).await;
     assert!(receipt.is_accepted(), "{receipt:?}");
@@ -136,7 +136,7 @@ async fn a_lost_answer_is_asked_for_again_under_the_same_key() {
     assert!(requests[0].contains("idempotency-key: "));
     assert!(requests.iter().all(|request| *request == requests[0]));
     // Where the provider recognises nothing it is not.
-    let peer = Peer::start([Play::CloseUnanswered, ok()]).await;
+    let peer = Peer::start([Play::CloseUnanswered, ok()]);
     let sendgrid = hapax_mail::SendGrid::new("x").unwrap().with_endpoint(&peer.url()).unwrap();
     let retry = Retry::new(sendgrid).with_backoff(Backoff::fixed(Duration::ZERO));
     assert!(retry.send(&mail(), &SendContext::default()).await.is_unknown());
@@ -145,7 +145,7 @@ async fn a_lost_answer_is_asked_for_again_under_the_same_key() {
 
 #[tokio::test]
 async fn a_caller_that_goes_away_leaves_what_had_left() {
-    let peer = Peer::start([Play::Stall]).await;
+    let peer = Peer::start([Play::Stall]);
     let (resend, message, context) = (resend(&peer), mail(), context());
     let mut sending = Box::pin(resend.send(&message, &context));
     let arrived = async {
@@ -160,7 +160,7 @@ async fn a_caller_that_goes_away_leaves_what_had_left() {
     drop(sending);
     assert!(context.is_committed());
     // Through a stack, a deadline does the same.
-    let peer = Peer::start([Play::Stall]).await;
+    let peer = Peer::start([Play::Stall]);
     let member = Member::new(super::resend(&peer)).attempt_timeout(Duration::from_millis(200));
     let receipt = Mailer::via(member).build().unwrap().send(&mail()).await;
     assert!(receipt.is_unknown());

@@ -29,7 +29,7 @@ async fn accepted(transport: &impl Transport, message: &hapax_mail::Message) -> 
 
 #[tokio::test]
 async fn resend_gets_the_message_and_the_key_and_nothing_that_changes() {
-    let peer = Peer::start([Play::answer(200, &json("{\"id\":\"49a3999c\"}"))]).await;
+    let peer = Peer::start([Play::answer(200, &json("{\"id\":\"49a3999c\"}"))]);
     let receipt = accepted(&resend(&peer), &rich()).await;
     assert_eq!((receipt.provider_id.as_deref(), receipt.provider.as_str()), (Some("49a3999c"), "resend"));
     assert_eq!(receipt.accepted, ["ada@example.com", "b@example.com", "cy@example.com"]);
@@ -62,7 +62,7 @@ async fn resend_gets_the_message_and_the_key_and_nothing_that_changes() {
 #[tokio::test]
 async fn postmark_gets_the_message_under_its_own_id() {
     let answer = json("{\"ErrorCode\":0,\"Message\":\"OK\",\"MessageID\":\"b7bc2f4a\"}");
-    let peer = Peer::start([Play::answer(200, &answer)]).await;
+    let peer = Peer::start([Play::answer(200, &answer)]);
     let postmark = Postmark::new("pm_secret").unwrap().with_stream("broadcast");
     let postmark = postmark.with_endpoint(&peer.url()).unwrap();
     // Postmark's error 300: a comma in a name, unquoted, is two addresses.
@@ -111,7 +111,7 @@ async fn postmark_gets_the_message_under_its_own_id() {
 #[tokio::test]
 async fn sendgrid_gets_each_address_once() {
     let answer = "x-message-id: 14c5d75ce93\r\ncontent-length: 0\r\n\r\n";
-    let peer = Peer::start([Play::answer(202, answer)]).await;
+    let peer = Peer::start([Play::answer(202, answer)]);
     let sendgrid = SendGrid::new("SG.secret").unwrap().with_endpoint(&peer.url()).unwrap();
     let receipt = accepted(&sendgrid, &rich()).await;
     assert_eq!(receipt.provider_id.as_deref(), Some("14c5d75ce93"));
@@ -149,7 +149,7 @@ async fn sendgrid_gets_each_address_once() {
 #[tokio::test]
 async fn mailgun_gets_the_bytes_and_the_envelope_apart() {
     let answer = json("{\"id\":\"<x@mg.example.com>\",\"message\":\"Queued. Thank you.\"}");
-    let peer = Peer::start([Play::answer(200, &answer), Play::answer(200, &answer)]).await;
+    let peer = Peer::start([Play::answer(200, &answer), Play::answer(200, &answer)]);
     let mailgun = Mailgun::new("mg.example.com", "mg_secret").unwrap().with_endpoint(&peer.url()).unwrap();
     let message =
         plain().bcc("cy@example.com").tag("a").metadata("user", "7").track_opens(false).build().unwrap();
@@ -194,7 +194,7 @@ async fn mailgun_gets_the_bytes_and_the_envelope_apart() {
 
 #[tokio::test]
 async fn brevo_gets_a_uuid_made_of_the_key() {
-    let peer = Peer::start([Play::answer(201, &json("{\"messageId\":\"<1@smtp-relay.mailin.fr>\"}"))]).await;
+    let peer = Peer::start([Play::answer(201, &json("{\"messageId\":\"<1@smtp-relay.mailin.fr>\"}"))]);
     let brevo = Brevo::new("xkeysib-secret").unwrap().with_endpoint(&peer.url()).unwrap();
     let receipt = accepted(&brevo, &rich()).await;
     // It gives ids of its own: that is the one that answers refer to.
@@ -233,7 +233,7 @@ async fn brevo_gets_a_uuid_made_of_the_key() {
 async fn what_is_compared_under_a_key_does_not_change_with_the_attempt() {
     let answers = || (0..2).map(|_| Play::answer(200, &json("{\"id\":\"a\",\"messageId\":\"<a@b>\"}")));
     for brevo in [false, true] {
-        let peer = Peer::start(answers()).await;
+        let peer = Peer::start(answers());
         for seed in ["a", "b"] {
             let frozen =
                 hapax_mail::Frozen::new(format!("<{seed}@example.com>"), Timestamp::from_millis(0), seed);
@@ -253,7 +253,7 @@ async fn what_is_compared_under_a_key_does_not_change_with_the_attempt() {
 
 #[tokio::test]
 async fn what_a_provider_cannot_do_is_refused_and_another_may_do_it() {
-    let peer = Peer::start([]).await;
+    let peer = Peer::start([]);
     let url = peer.url();
     let resend = resend(&peer);
     let postmark = Postmark::new("x").unwrap().with_endpoint(&url).unwrap();
@@ -296,7 +296,7 @@ async fn what_a_provider_cannot_do_is_refused_and_another_may_do_it() {
 async fn times_to_send_at_are_in_the_form_of_the_provider() {
     let at = || plain().send_at(Timestamp::from_millis(1_896_080_400_000)).build().unwrap();
     let answer = || Play::answer(200, &json("{\"id\":\"a\",\"messageId\":\"<a@b>\"}"));
-    let peer = Peer::start((0..4).map(|_| answer())).await;
+    let peer = Peer::start((0..4).map(|_| answer()));
     let url = peer.url();
     let _ = accepted(&resend(&peer), &at()).await;
     let _ = accepted(&SendGrid::new("x").unwrap().with_endpoint(&url).unwrap(), &at()).await;

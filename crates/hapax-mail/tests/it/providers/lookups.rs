@@ -24,7 +24,7 @@ async fn postmark_finds_a_message_by_what_was_sent_along_with_it() {
         Play::CloseUnanswered,
         Play::CloseUnanswered,
     ];
-    let peer = Peer::start(answers).await;
+    let peer = Peer::start(answers);
     let postmark = || Postmark::new("x").unwrap().with_endpoint(&peer.url()).unwrap();
     let mailer = Mailer::via(postmark()).idempotent(&kit.idem).scope("mail:stub").build().unwrap();
     assert!(mailer.send(&keyed("k")).await.is_accepted());
@@ -48,7 +48,7 @@ async fn mailgun_finds_a_message_by_its_id() {
         Play::answer(200, &json("{\"items\":[{\"event\":\"accepted\"}]}")),
         Play::answer(200, &json("{\"items\":[]}")),
     ];
-    let peer = Peer::start(answers).await;
+    let peer = Peer::start(answers);
     let mailgun = Mailgun::new("mg.example.com", "x").unwrap().with_endpoint(&peer.url()).unwrap();
     let receipt = Receipt::unknown("http.reply_lost").with_message_id("<a+b@example.com>");
     let known = sought(&kit, "k", Some(&receipt));

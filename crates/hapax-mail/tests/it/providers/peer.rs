@@ -66,7 +66,7 @@ impl Drop for Peer {
 
 impl Peer {
     /// What comes after the last play is accepted without an answer.
-    pub(crate) async fn start(plays: impl IntoIterator<Item = Play>) -> Self {
+    pub(crate) fn start(plays: impl IntoIterator<Item = Play>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         // So that what is not read is not buffered either.
         socket.set_recv_buffer_size(4096).unwrap();
@@ -186,7 +186,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
                 return Some(bytes);
             }
         }
-        let mut more = [0; 16 * 1024];
+        let mut more = vec![0; 16 * 1024];
         match stream.read(&mut more).await {
             Ok(0) | Err(_) => return None,
             Ok(n) => bytes.extend_from_slice(&more[..n]),

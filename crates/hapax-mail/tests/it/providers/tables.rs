@@ -19,7 +19,7 @@ async fn check(make: impl Fn(&str) -> Box<dyn Transport>, rows: &[Row]) {
     let plays = rows
         .iter()
         .map(|(status, headers, body, _)| Play::answer(*status, &super::peer::json_with(headers, body)));
-    let peer = Peer::start(plays).await;
+    let peer = Peer::start(plays);
     let transport = make(&peer.url());
     for (status, _, body, kind) in rows {
         let context = context();
@@ -237,7 +237,7 @@ async fn what_providers_say_about_when_to_come_again_is_in_the_receipt() {
         Play::answer(429, &super::peer::json_with(&[("x-ratelimit-reset", &reset)], errors)),
         Play::answer(429, &super::peer::json_with(&[("x-sib-ratelimit-reset", "12")], errors)),
     ];
-    let peer = Peer::start(answers).await;
+    let peer = Peer::start(answers);
     let url = peer.url();
     let wait = |receipt: Receipt| receipt.failure().unwrap().retry_after.unwrap();
     let resend = Resend::new("x").unwrap().with_endpoint(&url).unwrap();

@@ -15,8 +15,11 @@ pub(in super::super) struct Provider {
     endpoint: Option<String>,
 }
 
+/// A name, and the endpoint that it stands for.
+type Region = (&'static str, &'static str);
+
 /// What is known of each: its scheme, the variable of its key, the regions that have an endpoint of their own.
-const KNOWN: &[(&str, &str, &[(&str, &str)])] = &[
+const KNOWN: &[(&str, &str, &[Region])] = &[
     ("resend", "RESEND_API_KEY", &[]),
     ("postmark", "POSTMARK_SERVER_TOKEN", &[]),
     ("sendgrid", "SENDGRID_API_KEY", &[("eu", "https://api.eu.sendgrid.com")]),
