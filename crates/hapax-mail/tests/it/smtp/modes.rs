@@ -79,7 +79,7 @@ async fn reset_after_dot() {
 
 #[tokio::test(start_paused = true)]
 async fn late_reply() {
-    is(at(Step::Dot, Act::Late(Duration::from_secs(9 * 60))).await, "accepted", 1);
+    is(at(Step::Dot, Act::Late(Duration::from_mins(9))).await, "accepted", 1);
 }
 
 #[tokio::test(start_paused = true)]
