@@ -29,8 +29,7 @@ pub use crate::{
 use std::{
     collections::BTreeMap,
     env,
-    ffi::OsStr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Mutex, PoisonError},
 };
 

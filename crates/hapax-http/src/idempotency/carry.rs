@@ -88,31 +88,31 @@ where
 async fn judge<B: HttpBody>(settings: &Settings, response: Response<B>) -> Ended<B> {
     let (parts, body) = response.into_parts();
     let said = parts.extensions.get::<Keep>().copied();
-    match said.unwrap_or_else(|| (settings.keep)(&parts)) {
-        Keep::Response => {}
+    let passes = match said.unwrap_or_else(|| (settings.keep)(&parts)) {
+        Keep::Response => keep::is_endless(&parts.headers),
+        Keep::Done => true,
         Keep::Nothing => return Ended::Freed(Response::from_parts(parts, Body::passing(body))),
         Keep::Unknown => return Ended::Unknown(Response::from_parts(parts, Body::passing(body))),
-    }
-    let read = if keep::is_endless(&parts.headers) {
+    };
+    let read = if passes {
         Read::TooLarge(Body::passing(body))
     } else {
         body::read(body, settings.max_response).await
     };
-    let headers = keep::fields(&parts.headers, settings.cookies, &settings.without);
-    let mut stored = Stored { status: parts.status, headers, trailers: None, body: None };
-    let (body, is_whole) = match read {
+    let mut stored = Stored::without_body(parts.status);
+    match read {
         Read::Whole { data, trailers } => {
+            stored.headers = keep::fields(&parts.headers, settings.cookies, &settings.without);
             (stored.body, stored.trailers) = (Some(data.clone()), trailers.clone());
-            (Body::whole(data, trailers), true)
+            Ended::Kept(stored.receipt(), Response::from_parts(parts, Body::whole(data, trailers)))
         }
         // Carried out it was: its status says so.
-        Read::TooLarge(body) | Read::Failed(body) => (body, false),
-    };
-    let mut response = Response::from_parts(parts, body);
-    if !is_whole {
-        response.headers_mut().insert(KEPT, HeaderValue::from_static("false"));
+        Read::TooLarge(body) | Read::Failed(body) => {
+            let mut response = Response::from_parts(parts, body);
+            response.headers_mut().insert(KEPT, HeaderValue::from_static("false"));
+            Ended::Kept(stored.receipt(), response)
+        }
     }
-    Ended::Kept(stored.receipt(), response)
 }
 
 async fn keep_unknown(reservation: Reservation, code: &'static str) {

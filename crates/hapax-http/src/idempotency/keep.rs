@@ -8,6 +8,9 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 pub enum Keep {
     /// It is final: it is kept, and answers later requests under the key.
     Response,
+    /// The request was carried out, and its response is for this client alone: it passes unread, as it comes. Later
+    /// requests are told that theirs was carried out. For secrets, and for streams that are no event streams.
+    Done,
     /// Nothing has happened, for certain: the key is freed, and the next request under it is carried out.
     Nothing,
     /// Something may have happened: the key is held, and later requests are told that nobody knows.

@@ -31,6 +31,11 @@ pub(super) struct Stored {
 }
 
 impl Stored {
+    /// Of a response that is not kept: that there was one is all that is.
+    pub(super) fn without_body(status: StatusCode) -> Self {
+        Self { status, headers: HeaderMap::new(), trailers: None, body: None }
+    }
+
     pub(super) fn receipt(&self) -> Receipt {
         let size = self.body.as_ref().map_or(0, Bytes::len);
         let mut out = BytesMut::with_capacity(size + 64 + 32 * self.headers.len());

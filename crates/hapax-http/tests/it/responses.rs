@@ -172,12 +172,13 @@ async fn a_rule_of_the_service_and_the_handler_itself_say_what_is_kept() {
     assert_eq!(send(&app, ask("\"k\"", "a")).await.code(), "idempotency.unknown");
     assert_eq!(runs.count(), 1);
 
-    for (keep, runs_then) in [(Keep::Response, 1), (Keep::Nothing, 2), (Keep::Unknown, 1)] {
+    for (keep, runs_then, code) in
+        [(Keep::Response, 1, 502), (Keep::Nothing, 2, 502), (Keep::Unknown, 1, 500), (Keep::Done, 1, 409)]
+    {
         let (app, runs) = answering(layer(), move |_| (StatusCode::BAD_GATEWAY, Extension(keep)));
         assert_eq!(send(&app, ask("\"k\"", "a")).await.status, 502);
         let again = send(&app, ask("\"k\"", "a")).await;
-        let expected = if keep == Keep::Unknown { 500 } else { 502 };
-        assert_eq!((again.status.as_u16(), runs.count()), (expected, runs_then), "{keep:?}");
+        assert_eq!((again.status.as_u16(), runs.count()), (code, runs_then), "{keep:?}");
     }
 }
 
@@ -236,6 +237,18 @@ async fn an_event_stream_reaches_its_client_as_it_comes() {
     assert_eq!(send(&app, ask("\"k\"", "a")).await.code(), "http.response_not_kept");
     drop(sender);
     assert!(body.frame().await.is_none());
+    assert_eq!(runs.count(), 1);
+}
+
+#[tokio::test]
+async fn a_response_for_one_client_passes_unread_and_is_not_kept() {
+    let (app, runs) = answering(layer(), |_| (Extension(Keep::Done), "the secret of a new account"));
+    let first = send(&app, ask("\"k\"", "a")).await;
+    assert_eq!(
+        (first.text(), first.header("idempotent-kept")),
+        ("the secret of a new account", Some("false"))
+    );
+    assert_eq!(send(&app, ask("\"k\"", "a")).await.code(), "http.response_not_kept");
     assert_eq!(runs.count(), 1);
 }
 

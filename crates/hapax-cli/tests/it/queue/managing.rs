@@ -183,7 +183,7 @@ fn lists_are_pages() {
 fn limits_are_set_one_by_one_and_purges_need_force() {
     let sandbox = Sandbox::new();
     let limits = |flags: &[&str]| sandbox.hapax(&[&["queue", "limits", "q", "--json"], flags].concat());
-    assert_eq!(limits(&[]).exits(0).json()["concurrency"], serde_json::Value::Null);
+    assert_eq!(limits(&[]).exits(0).json()["concurrency"], Value::Null);
     assert!(!sandbox.database().exists());
     limits(&["--concurrency", "2", "--rate", "50/s"]).exits(0);
     let all = limits(&["--max-len", "10", "--rate", "100/10s"]).exits(0).json();
