@@ -7,7 +7,7 @@ use hapax::core::{
     Driver,
     url::{UrlHelp, UrlOption},
 };
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
 /// List the stores of this build: the forms of their URLs, and all options
@@ -40,15 +40,15 @@ impl Stores {
     }
 }
 
-fn object(driver: &Driver) -> serde_json::Value {
+fn object(driver: &Driver) -> Map<String, Value> {
     let mut object = urls(&driver.url);
-    object["store"] = driver.name.into();
-    object["schemes"] = driver.schemes.into();
+    object.insert("store".to_owned(), driver.name.into());
+    object.insert("schemes".to_owned(), driver.schemes.into());
     object
 }
 
 /// URLs, for programs.
-pub(super) fn urls(url: &UrlHelp) -> serde_json::Value {
+pub(super) fn urls(url: &UrlHelp) -> Map<String, Value> {
     let option = |option: &UrlOption| {
         json!({
             "name": option.name,
@@ -58,11 +58,12 @@ pub(super) fn urls(url: &UrlHelp) -> serde_json::Value {
         })
     };
     let form = |(form, meaning): &(&str, &str)| json!({ "form": form, "meaning": meaning });
-    json!({
-        "forms": url.forms.iter().map(form).collect::<Vec<_>>(),
-        "options": url.options.iter().map(option).collect::<Vec<_>>(),
-        "example": url.example,
-    })
+    let parts = [
+        ("forms", url.forms.iter().map(form).collect()),
+        ("options", url.options.iter().map(option).collect()),
+        ("example", url.example.into()),
+    ];
+    parts.into_iter().map(|(name, part)| (name.to_owned(), part)).collect()
 }
 
 /// For people.

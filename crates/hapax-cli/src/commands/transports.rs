@@ -1,5 +1,7 @@
 //! `hapax transports`: what `--via` takes. `hapax help transports` says the same.
 
+#![expect(clippy::doc_markdown, reason = "help texts are read without markup")]
+
 use super::{Context, stores};
 use crate::{exit::Exit, failure::Failure};
 use clap::Args;
@@ -58,7 +60,7 @@ impl Transports {
         if output.json {
             for (kind, urls) in KINDS {
                 let mut object = stores::urls(urls);
-                object["transport"] = (*kind).into();
+                object.insert("transport".to_owned(), (*kind).into());
                 output.object(&object);
             }
         } else {
