@@ -1,5 +1,4 @@
 //! `hapax transports`: what `--via` takes. `hapax help transports` says the same.
-
 #![expect(clippy::doc_markdown, reason = "help texts are read without markup")]
 
 use super::{Context, stores};

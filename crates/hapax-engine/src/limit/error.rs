@@ -55,14 +55,14 @@ pub const CODES: &[CodeInfo] = &[
         "unavailable",
         true,
         "the store could not decide",
-        "bring the store back, or say with `when_down` what is answered without it",
+        "bring the store back, or say what is answered without it (`when_down`, `--when-down`)",
     ),
     CodeInfo::new(
         "limit.degraded",
         "unavailable",
         true,
         "a limit was answered without its store (warning)",
-        "bring the store back; `when_down` says what is answered meanwhile",
+        "bring the store back; `when_down` and `--when-down` say what is answered meanwhile",
     ),
 ];
 

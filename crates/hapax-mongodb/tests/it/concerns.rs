@@ -50,7 +50,8 @@ async fn a_step_whose_reply_was_lost_is_sent_again() {
     let fake = Fake::start(once("update", || Said::Nothing)).await;
     let store = open(&fake.url("")).await.unwrap();
     assert_eq!(store.complete(&complete(&reserve("k"))).await.unwrap(), Completed::Stored);
-    assert_eq!(fake.heard("update"), 2);
+    // On a busy machine the driver may take the second one's connection down, too.
+    assert!(fake.heard("update") >= 2);
 }
 
 async fn a_release_whose_reply_was_lost_is_not_sent_again() {
