@@ -28,7 +28,8 @@ pub trait StoreUnderTest: Send + Sync + Sized + 'static {
         true
     }
 
-    /// Whether a step takes milliseconds rather than microseconds: the long run then checks a tenth of the random lists.
+    /// Whether a step takes milliseconds rather than microseconds: a quarter of the random lists is then checked, and a
+    /// tenth in the long run.
     fn is_slow() -> bool {
         false
     }

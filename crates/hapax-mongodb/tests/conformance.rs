@@ -279,7 +279,7 @@ impl StoreUnderTest for WrongClocks {
     }
 
     fn skips(case: &str) -> Option<&'static str> {
-        skips_but_for(&["contract::", "expiry::"], case)
+        skips_but_for(&["expiry::"], case)
     }
 }
 

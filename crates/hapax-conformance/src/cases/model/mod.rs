@@ -46,7 +46,8 @@ const SHRINKS: usize = 2_000;
 
 async fn explore(fx: &Fixture, what: &'static str, [short, full]: [usize; 2], weights: Weights) -> Verdict {
     let count = match (long(), fx.is_slow()) {
-        (false, _) => short,
+        (false, false) => short,
+        (false, true) => short / 4,
         (true, false) => full,
         (true, true) => full / 10,
     };
