@@ -179,7 +179,10 @@ async fn connections_that_break_are_as_those_that_are_closed() {
             let told = told(&receipt);
             // It may break before it is there.
             let is_early = step == Step::Greeting && told == "failed network smtp.connect connect";
-            assert!(is_early || told == expected(step, &Act::Close), "{case}: {told}");
+            // And while the message was on its way, the dot may have left before the break was seen.
+            let in_doubt = ["unknown network smtp.reply_lost reply", "unknown network smtp.dot_write dot"];
+            let is_late = step == Step::Body && in_doubt.contains(&told.as_str());
+            assert!(is_early || is_late || told == expected(step, &Act::Close), "{case}: {told}");
             agree(&receipt, &context, &sink, &case);
         }
     }
