@@ -19,7 +19,7 @@ macro_rules! script {
 }
 
 // A server whose memory is full refuses new jobs. What ends one, puts it off, or takes it back, must still go through.
-script!(ADD, "#!lua\n", ["story", "places"], part!("add"));
+script!(ADD, "#!lua\n", ["story", "places", "ended"], part!("add"));
 script!(
     STEP,
     "#!lua flags=allow-oom\n",
@@ -61,7 +61,7 @@ script!(LIMITS, "#!lua\n", [], part!("limits"));
 script!(REDRIVE, "#!lua flags=allow-oom\n", ["facts", "story", "over", "places"], part!("redrive"));
 script!(EDIT, "#!lua\n", ["facts", "story", "over", "places"], part!("edit"));
 script!(DROP_DEAD, "#!lua flags=allow-oom\n", ["facts", "story", "over", "places"], part!("drop_dead"));
-script!(PRUNE, "#!lua flags=allow-oom\n", [], part!("prune"));
+script!(PRUNE, "#!lua flags=allow-oom\n", ["ended"], part!("prune"));
 pub(super) static PUT_SCHEDULE: Script = Script::new("#!lua\n", part!("put_schedule"));
 pub(super) static REMOVE_SCHEDULE: Script = Script::new("#!lua flags=allow-oom\n", part!("remove_schedule"));
 pub(super) static ADVANCE_SCHEDULE: Script =

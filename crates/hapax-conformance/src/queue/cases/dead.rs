@@ -20,6 +20,7 @@ list!("dead":
     a_redriven_job_does_not_take_the_id_of_another,
     what_always_dies_is_not_redriven_for_ever,
     only_dead_letters_are_redriven,
+    a_letter_is_found_by_its_id_when_that_is_free_again,
     a_dropped_letter_frees_its_id,
     a_letter_may_get_another_payload,
 );
@@ -93,6 +94,20 @@ async fn only_dead_letters_are_redriven(desk: Desk) -> Verdict {
     let answer = desk.b.redrive(&redrive(&["x", "nobody"])).await?;
     same("the answer", &answer, &vec![Redriven::NotDead, Redriven::NotDead])?;
     desk.gets("w", 5, "x").await
+}
+
+async fn a_letter_is_found_by_its_id_when_that_is_free_again(desk: Desk) -> Verdict {
+    dies(&desk, "x", "id").await?;
+    desk.elapse(ms(60_000)).await;
+    desk.b.prune(100).await?;
+    desk.is(&by_id("id"), "dead").await?;
+    // What is over makes room for what is added.
+    for n in 0..16 {
+        desk.adds(&[named("y", &format!("other {n}"))]).await?;
+    }
+    desk.is(&by_id("id"), "dead").await?;
+    same("how many went", &desk.b.drop_dead(&jobs(), None, &[uid("x")]).await?, &1)?;
+    desk.is(&by_id("id"), "-").await
 }
 
 async fn a_dropped_letter_frees_its_id(desk: Desk) -> Verdict {

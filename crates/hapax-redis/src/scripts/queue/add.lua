@@ -269,10 +269,6 @@ save()
 
 -- What nobody needs to know any more makes room for more than was added since.
 if #put_ids > 0 and seq % 8 < count then
-  local gone = call('ZRANGEBYSCORE', ENDS, '-inf', now, 'LIMIT', 0, MOST)
-  if #gone > 0 then
-    call('HDEL', IDS, unpack(gone))
-    call('ZREM', ENDS, unpack(gone))
-  end
+  forget_ended(MOST)
 end
 return { 'ok', now, answers, there == '' and 1 or 0 }
