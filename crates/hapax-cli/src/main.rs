@@ -158,7 +158,8 @@ fn quick(args: impl Iterator<Item = OsString> + Clone) -> Option<Cli> {
         Global::augment_args(clap::Command::new("hapax"))
             .subcommand(T::augment_args(clap::Command::new(name)))
     }
-    if args.clone().nth(1)? != "once" {
+    // Its name may stand behind flags of all commands. If it is another's value, what follows does not read as `once`.
+    if !args.clone().skip(1).take_while(|arg| arg != "--").any(|arg| arg == "once") {
         return None;
     }
     let matches = alone("once", Command::Once).try_get_matches_from(args).ok()?;
@@ -197,14 +198,23 @@ mod tests {
             "hapax once k -- true",
             "hapax once k --lease 5s --wait 2m --json -q --store sqlite:x --namespace a -- sh -c x",
             "hapax once --key-file f --config c --unknown-exit 3,4 --every 1d --no-record -- a --flag",
+            "hapax --store sqlite:x -vv once k -- true",
+            "hapax --namespace once once once -- true",
         ] {
             let whole = Cli::command().try_get_matches_from(args(line)).unwrap();
             let whole = Cli::from_arg_matches(&whole).unwrap();
             assert_eq!(format!("{:?}", quick(args(line)).unwrap()), format!("{whole:?}"));
         }
-        for line in
-            ["hapax once k", "hapax once --help", "hapax once k --what -- a", "hapax keys list", "hapax"]
-        {
+        for line in [
+            "hapax once k",
+            "hapax once --help",
+            "hapax once k --what -- a",
+            "hapax keys show once",
+            "hapax keys list -- once k",
+            "hapax lock run once -- true",
+            "hapax --namespace once lock run k -- true",
+            "hapax",
+        ] {
             assert!(quick(args(line)).is_none(), "{line}");
         }
     }

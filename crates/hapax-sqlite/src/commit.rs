@@ -36,8 +36,9 @@ const AUTOCHECKPOINT_PAGES: i32 = 16_000;
 /// About what is written for a row beside its bytes: its page, and now and then a neighbour.
 const PAGES_OF_A_ROW: usize = 2;
 const PAGE: usize = 4096;
-/// A larger log is written back when the store closes: the next process would else read all of it first.
-const LARGE_LOG: u64 = 1024 * 1024;
+/// A larger log is written back when the store closes: the next process would else read all of it first. That is some 90
+/// pages, which takes it as long as two syncs of a quick disk take this one, and so is done by one of 20 short commands.
+const LARGE_LOG: u64 = 384 * 1024;
 /// Every so many rows written as many are looked at, and removed when they are over. A key takes two steps and adds one
 /// row, so twice as many are looked at as are added.
 const SWEEP: u32 = 128;

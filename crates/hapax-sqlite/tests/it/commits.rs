@@ -199,3 +199,25 @@ async fn a_short_log_stays_for_the_next_process() {
     assert!(Path::new(&format!("{}-wal", path.display())).exists());
     assert!(open(&path).await.read(&req.name).await.unwrap().is_some());
 }
+
+/// Each process that opens the store first reads the log that the one before has left.
+#[tokio::test]
+async fn the_log_that_short_processes_leave_to_each_other_stays_short() {
+    let folder = folder();
+    let path = file(&folder);
+    let log = format!("{}-wal", path.display());
+    let (mut longest, mut written_back) = (0, 0);
+    for n in 0..100 {
+        let store = open(&path).await;
+        let req = reserve(&format!("k{n}"));
+        assert!(is_yours(&store.reserve(&req).await.unwrap()));
+        let _ = store.complete(&complete(&req)).await.unwrap();
+        drop(store);
+        match std::fs::metadata(&log) {
+            Ok(log) => longest = longest.max(log.len()),
+            Err(_) => written_back += 1,
+        }
+    }
+    assert!(longest < 512 * 1024, "{longest} bytes");
+    assert!((1..=20).contains(&written_back), "{written_back} of 100");
+}
