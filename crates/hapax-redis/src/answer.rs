@@ -1,5 +1,5 @@
-//! What a script says about one key: a word, the server's time, and what belongs to the word. A number alone stands for
-//! the usual, which is what most answers are.
+//! What a script says about one key: a word, the server's time, and what belongs to the word. Numbers alone stand for the
+//! usual, which is what most answers are.
 
 use crate::value;
 use hapax_core::{Timestamp, idempotency::Record};
@@ -10,7 +10,7 @@ use redis::{ServerError, Value};
 pub(crate) struct Answer {
     /// Empty for the usual.
     pub(crate) word: Vec<u8>,
-    /// Of the usual.
+    /// Of the usual: the first of its numbers.
     pub(crate) number: i64,
     /// Milliseconds since 1970; the usual does not say.
     pub(crate) now: Option<i64>,
@@ -29,7 +29,11 @@ impl Answer {
             Value::Array(parts) => parts.into_iter(),
             _ => return None,
         };
-        let Some(Value::BulkString(word)) = parts.next() else { return None };
+        let word = match parts.next()? {
+            Value::BulkString(word) => word,
+            Value::Int(number) => return Some(Ok(Self { word: Vec::new(), number, now: None, rest: parts })),
+            _ => return None,
+        };
         let now = Some(redis::from_redis_value(parts.next()?).ok()?);
         Some(Ok(Self { word, number: 0, now, rest: parts }))
     }

@@ -115,7 +115,7 @@ pub(crate) type Probe = (&'static str, &'static [&'static str]);
 
 /// What locks and limits call besides; not `RPUSH`, which has no such form.
 const FOR_OTHERS: &[(&str, &[Probe])] = &[
-    ("locks", &[("BZPOPMIN", &["KEY", "0.001"])]),
+    ("locks", &[("SETRANGE", &["KEY", "0", ""]), ("BZPOPMIN", &["KEY", "0.001"])]),
     (
         "rate limits",
         &[

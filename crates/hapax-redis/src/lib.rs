@@ -18,8 +18,8 @@
 //! - **Queues** ([`RedisQueues`]) have their keys under `PREFIX{q*`, all of one queue in one slot, and need besides `HGET HSET
 //!   HDEL HLEN HMGET HEXISTS HINCRBY HGETALL HSCAN ZREM ZRANGE ZRANGEBYSCORE ZRANGEBYLEX ZREMRANGEBYRANK ZMSCORE ZSCORE ZCARD
 //!   ZCOUNT BITFIELD EXISTS UNLINK RENAME BZPOPMIN RPUSH LTRIM LRANGE LLEN`. Whoever waits for jobs has a connection of its own for it.
-//! - **Locks** ([`RedisLocks`]) have their keys under `PREFIX{l*` and need besides `BZPOPMIN`, for whoever waits; **rate limits**
-//!   ([`RedisLimits`]) under `PREFIX{r*`, and `PEXPIREAT LLEN LINDEX LSET LTRIM RPUSH RPOP`.
+//! - **Locks** ([`RedisLocks`]) have their keys under `PREFIX{l*` and need besides `SETRANGE`, and `BZPOPMIN` for whoever waits; **rate
+//!   limits** ([`RedisLimits`]) under `PREFIX{r*`, and `PEXPIREAT LLEN LINDEX LSET LTRIM RPUSH RPOP`.
 //! - **Listing** goes through all keys of the server, a part at a time; unknown outcomes alone are found without.
 //!   Nothing is ever pruned: Redis removes what is over.
 

@@ -81,3 +81,30 @@ fn queues_can_be_measured() {
     sandbox.hapax(&["bench", "--jobs", "3"]).exits(2);
     sandbox.hapax(&["bench", "--queue=drian"]).exits(2).says("drain");
 }
+
+#[test]
+fn locks_and_limits_can_be_measured() {
+    let sandbox = Sandbox::new();
+    for (store, inline) in
+        [("memory:", false), ("memory:", true), ("sqlite:own.db?synchronous=normal", false)]
+    {
+        let rows = |what: &str| {
+            let mut args = vec!["bench", what, "--json", "--time", "20ms", "--conc", "3", "--store", store];
+            args.extend(inline.then_some("--inline"));
+            sandbox.hapax(&args).exits(0).lines()
+        };
+        let (locks, limits) = (rows("--lock"), rows("--limit"));
+        let ops: Vec<_> = locks.iter().chain(&limits).map(|row| row["op"].as_str().unwrap()).collect();
+        assert_eq!(ops, ["lock", "fixed-window", "sliding-counter", "token-bucket"]);
+        for row in locks.iter().chain(&limits) {
+            assert!(row["ops_s"].as_f64().unwrap() > 0.0 && row["p50_us"].as_f64().is_some(), "{row}");
+        }
+        assert!(locks[0]["bench"].as_str().unwrap().starts_with("lock-"), "{locks:?}");
+        assert_eq!(rows("--limit=token-bucket").len(), 1);
+    }
+    assert!(
+        sandbox.hapax(&["lock", "list", "--store", "sqlite:own.db", "--json"]).exits(0).lines().is_empty()
+    );
+    sandbox.hapax(&["bench", "--lock", "--limit"]).exits(2);
+    sandbox.hapax(&["bench", "--limit=leaky"]).exits(2).says("token-bucket");
+}

@@ -67,6 +67,9 @@ fn a_store_out_of_reach_is_answered_as_it_was_said() {
     assert_eq!((&open["allowed"], &open["degraded"]), (&json!(true), &json!("open")));
     let closed = answer("closed", &[], 75);
     assert_eq!((&closed["allowed"], &closed["degraded"]), (&json!(false), &json!("closed")));
+    check(&sandbox, &[&nobody[..2], &["--when-down", "closed"]].concat())
+        .exits(75)
+        .says("bring the store back");
     assert_eq!(answer("open", &["--cost", "6"], 65)["never"], true);
     check(&sandbox, &["--when-down", "local:3"]).exits(2).says("`closed` nothing");
     // A store that answers is asked.
@@ -194,7 +197,11 @@ fn bad_input_is_refused_with_the_way_out() {
         (with("2000000000", "400d", &["--algorithm", "token-bucket"]), 2, "use a shorter window"),
         (with("5", "1m", &["--store", "memory:"]), 2, "ends with this process"),
         (vec!["limit", "check", "login", "--limit", "5"], 2, "--window <DUR>"),
-        (vec!["limit", "check", "", "--limit", "5", "--window", "1m"], 65, "(limit.invalid)"),
+        (
+            vec!["limit", "check", "", "--limit", "5", "--window", "1m"],
+            65,
+            "the name of the limit: the key is empty",
+        ),
         (vec!["limit", "reset", &long], 65, "(limit.invalid)"),
         (
             vec!["limit", "run", "api", "--limit", "5", "--window", "1m", "--", ""],

@@ -152,11 +152,12 @@ fn a_broken_lock_ends_the_command_or_warns() {
 #[test]
 fn the_command_finds_its_lock_in_the_environment_and_its_output_in_the_object() {
     let room = Room::new();
-    let script =
-        "echo $HAPAX_LOCK_NAME $HAPAX_FENCE $HAPAX_LOCK_DEADLINE_MS $HAPAX_NAMESPACE; echo err >&2; exit 5";
-    let ran = room.sh(&[&RUN[..], &["--namespace", "shop", "--json"]].concat(), script).exits(5).json();
+    let script = "echo $HAPAX_LOCK_NAME $HAPAX_FENCE $HAPAX_LOCK_DEADLINE_MS $HAPAX_NAMESPACE ${HAPAX_STORE-unset}; echo err >&2; exit 5";
+    let given = ["--namespace", "shop", "--store", "sqlite:own.db", "--json"];
+    let ran = room.sh(&[&RUN[..], &given].concat(), script).exits(5).json();
     let words: Vec<_> = ran["stdout"].as_str().unwrap().split_whitespace().collect();
-    assert_eq!((words[0], words[3]), ("deploy", "shop"));
+    // A store may have a password in its URL.
+    assert_eq!((words[0], words[3], words[4]), ("deploy", "shop", "unset"));
     assert_eq!(words[1], ran["fence"].to_string());
     let now = SystemClock.now().as_millis();
     let deadline: i64 = words[2].parse().unwrap();

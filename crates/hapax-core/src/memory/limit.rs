@@ -8,6 +8,7 @@ use crate::{
     },
 };
 use async_trait::async_trait;
+use foldhash::{SharedSeed, quality::SeedableRandomState};
 use hashbrown::HashTable;
 use std::{
     hash::{BuildHasher, RandomState},
@@ -24,11 +25,16 @@ const PART: usize = 8;
 /// for its callers lets too many through, never too few.
 #[derive(Debug)]
 pub struct MemoryLimits {
-    shards: Box<[Mutex<Shard>]>,
-    hasher: RandomState,
+    shards: Box<[Apart]>,
+    hasher: SeedableRandomState,
     clock: Arc<dyn Clock>,
     most: usize,
 }
+
+/// Not on one line of a processor's cache with another: callers of one shard do not slow those of the next.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart(Mutex<Shard>);
 
 #[derive(Debug, Default)]
 struct Shard {
@@ -101,8 +107,13 @@ impl Shard {
     }
 }
 
-fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+/// Names come from clients, so they are hashed from a start that nobody knows.
+fn hasher() -> SeedableRandomState {
+    SeedableRandomState::with_seed(RandomState::new().hash_one(0), SharedSeed::global_random())
+}
+
+fn locked(shard: &Apart) -> MutexGuard<'_, Shard> {
+    shard.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryLimits {
@@ -111,9 +122,8 @@ impl MemoryLimits {
 
     /// Nothing counted, on `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, hasher: RandomState::new(), clock, most: Self::MAX_ENTRIES }
-            .with_max_entries(Self::MAX_ENTRIES)
+        let shards = (0..SHARDS).map(|_| Apart::default()).collect();
+        Self { shards, hasher: hasher(), clock, most: Self::MAX_ENTRIES }.with_max_entries(Self::MAX_ENTRIES)
     }
 
     /// Keeps at most so many from now on, up to the next multiple of 64.

@@ -3,6 +3,7 @@
 use super::{Decision, Limit, LimitError, Permit, RateLimiter, WhenDown};
 use hapax_core::BoxFuture;
 use std::{
+    borrow::Cow,
     fmt,
     pin::Pin,
     task::{Context, Poll},
@@ -19,29 +20,30 @@ pub(super) struct Settings {
 }
 
 /// What is asked about. Most questions are about one limit: no list for those.
-pub(super) enum Limits {
-    One(Limit),
+pub(super) enum Limits<'a> {
+    One(Cow<'a, Limit>),
     Several(Vec<Limit>),
 }
 
 /// A question that has not been asked: a future with settings.
 #[must_use = "nothing is asked until this is awaited"]
-pub struct Ask {
-    start: Option<(RateLimiter, Limits)>,
+pub struct Ask<'a> {
+    limiter: &'a RateLimiter,
+    start: Option<Limits<'a>>,
     settings: Settings,
-    running: Option<BoxFuture<'static, Result<Decision, LimitError>>>,
+    running: Option<BoxFuture<'a, Result<Decision, LimitError>>>,
 }
 
-impl fmt::Debug for Ask {
+impl fmt::Debug for Ask<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
-impl Ask {
-    pub(super) fn new(limiter: RateLimiter, limits: Limits) -> Self {
+impl<'a> Ask<'a> {
+    pub(super) fn new(limiter: &'a RateLimiter, limits: Limits<'a>) -> Self {
         let settings = Settings { cost: 1, dry_run: false, shadow: false, wait: None, when_down: None };
-        Self { start: Some((limiter, limits)), settings, running: None }
+        Self { limiter, start: Some(limits), settings, running: None }
     }
 
     /// The request takes so much (1).
@@ -75,17 +77,17 @@ impl Ask {
     }
 }
 
-impl Future for Ask {
+impl Future for Ask<'_> {
     type Output = Result<Decision, LimitError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let settings = self.settings;
-        if let Some((limiter, limits)) = self.start.take() {
+        let (limiter, settings) = (self.limiter, self.settings);
+        if let Some(limits) = self.start.take() {
             let limits = match limits {
                 // Most decisions in memory end here, without a box.
-                Limits::One(limit) => match limiter.now(limit, settings) {
+                Limits::One(limit) => match limiter.now(limit, &settings) {
                     Ok(answer) => return Poll::Ready(answer),
-                    Err(limit) => vec![limit],
+                    Err(limit) => vec![limit.into_owned()],
                 },
                 Limits::Several(limits) => limits,
             };
@@ -101,9 +103,9 @@ impl Future for Ask {
 /// An [`Ask`] whose refusal is an error.
 #[must_use = "nothing is asked until this is awaited"]
 #[derive(Debug)]
-pub struct Require(pub(super) Ask);
+pub struct Require<'a>(pub(super) Ask<'a>);
 
-impl Require {
+impl Require<'_> {
     /// The request takes so much (1).
     pub fn cost(self, cost: u32) -> Self {
         Self(self.0.cost(cost))
@@ -130,7 +132,7 @@ impl Require {
     }
 }
 
-impl Future for Require {
+impl Future for Require<'_> {
     type Output = Result<Permit, LimitError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -74,22 +74,22 @@ impl RateLimiter {
     }
 
     /// Whether a request may pass. A refusal is an answer; [`require`](Self::require) makes it an error.
-    pub fn check(&self, limit: Limit) -> Ask {
-        Ask::new(self.clone(), Limits::One(limit))
+    pub fn check<'a>(&'a self, limit: impl Into<Cow<'a, Limit>>) -> Ask<'a> {
+        Ask::new(self, Limits::One(limit.into()))
     }
 
     /// Whether a request may pass all of these limits, in one decision: it counts for all of them, or for none.
-    pub fn check_all(&self, limits: impl IntoLimits) -> Ask {
-        Ask::new(self.clone(), Limits::Several(limits.into_limits()))
+    pub fn check_all(&self, limits: impl IntoLimits) -> Ask<'_> {
+        Ask::new(self, Limits::Several(limits.into_limits()))
     }
 
     /// Lets a request pass; a refusal is the error `limit.limited`.
-    pub fn require(&self, limit: Limit) -> Require {
+    pub fn require<'a>(&'a self, limit: impl Into<Cow<'a, Limit>>) -> Require<'a> {
         Require(self.check(limit))
     }
 
     /// Lets a request pass all of these limits, in one decision.
-    pub fn require_all(&self, limits: impl IntoLimits) -> Require {
+    pub fn require_all(&self, limits: impl IntoLimits) -> Require<'_> {
         Require(self.check_all(limits))
     }
 
@@ -117,31 +117,39 @@ impl RateLimiter {
     }
 
     /// The answer, where the store can give it without waiting; the limit, where it cannot.
-    pub(super) fn now(
+    pub(super) fn now<'a>(
         &self,
-        limit: Limit,
-        settings: Settings,
-    ) -> Result<Result<Decision, LimitError>, Limit> {
+        limit: Cow<'a, Limit>,
+        settings: &Settings,
+    ) -> Result<Result<Decision, LimitError>, Cow<'a, Limit>> {
         let (Some(store), Ok(namespace), None) = (&self.inner.store, &self.namespace, settings.wait) else {
             return Err(limit);
         };
-        let (policy, check) = match limit.into_check(settings.cost) {
+        let check = match limit.check(settings) {
             Ok(check) => check,
             Err(error) => return Ok(Err(error)),
         };
-        let check = Check { shadow: check.shadow || settings.shadow, ..check };
         match store.decide_now(namespace, &check, settings.dry_run) {
             Some(Ok(answer)) => {
                 let (quota, shadow) = (check.quota, check.shadow);
+                drop(check);
+                let policy = policy(limit);
                 let policies = Policies::One(PolicyDecision { policy, quota, answer, shadow });
                 Ok(Ok(Decision::new(policies, settings.dry_run, false, None)))
             }
             // Somebody has to answer in its place, or it cannot say at once.
-            Some(Err(_)) | None => Err(Limit::from_check(policy, check)),
+            Some(Err(_)) | None => {
+                drop(check);
+                Err(limit)
+            }
         }
     }
 
-    pub(super) async fn decide(self, limits: Vec<Limit>, settings: Settings) -> Result<Decision, LimitError> {
+    pub(super) async fn decide(
+        &self,
+        limits: Vec<Limit>,
+        settings: Settings,
+    ) -> Result<Decision, LimitError> {
         let (names, req) = self.request(limits, settings)?;
         let until = settings.wait.map(call::from_now);
         loop {
@@ -175,8 +183,8 @@ impl RateLimiter {
         }
         let (mut names, mut checks) = (Vec::with_capacity(limits.len()), Vec::<Check>::new());
         for limit in limits {
-            let (name, check) = limit.into_check(settings.cost)?;
-            let check = Check { shadow: check.shadow || settings.shadow, ..check };
+            let check = limit.check(&settings)?.into_owned();
+            let name = policy(Cow::Owned(limit));
             let is_same = |held: &Check| {
                 held.key == check.key
                     && held.shadow == check.shadow
@@ -221,5 +229,12 @@ impl RateLimiter {
         }
         let policies = down::policies(names.iter().cloned(), &req.checks, answers);
         Ok(Decision::new(policies, req.dry_run, best_effort, degraded))
+    }
+}
+
+fn policy(limit: Cow<'_, Limit>) -> Cow<'static, str> {
+    match limit {
+        Cow::Borrowed(limit) => limit.policy_text().clone(),
+        Cow::Owned(limit) => limit.into_policy(),
     }
 }

@@ -1,7 +1,10 @@
 //! A limit as a program names it.
 
-use super::{LimitError, Template, value::PushValue};
-use hapax_core::limit::{Check, LimitKey, Quota};
+use super::{LimitError, Template, ask::Settings, value::PushValue};
+use hapax_core::{
+    InvalidKey,
+    limit::{Check, LimitKey, Quota},
+};
 use std::borrow::Cow;
 
 /// Whose requests are counted, and how many are allowed. Made by a function that
@@ -9,27 +12,33 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     policy: Cow<'static, str>,
-    key: Result<LimitKey, String>,
+    /// A request of cost 1, as a store is asked.
+    check: Result<Check, Invalid>,
+}
+
+/// A limit whose name cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Invalid {
+    reason: String,
     quota: Quota,
-    shadow: bool,
 }
 
 impl Limit {
     /// The limit of a name, which is also the name of the policy. A name that cannot be used is reported by the call.
     pub fn new(name: &str, quota: Quota) -> Self {
-        Self {
-            policy: Cow::Owned(name.to_owned()),
-            key: LimitKey::new(name).map_err(|error| error.to_string()),
-            quota,
-            shadow: false,
-        }
+        Self::named(Cow::Owned(name.to_owned()), name, quota)
     }
 
     /// For [`define_limit!`](crate::define_limit).
     #[doc(hidden)]
     pub fn fill(policy: &'static str, template: &Template, values: &[&dyn PushValue], quota: Quota) -> Self {
-        let key = LimitKey::new(&template.fill(values)).map_err(|error| error.to_string());
-        Self { policy: Cow::Borrowed(policy), key, quota, shadow: false }
+        Self::named(Cow::Borrowed(policy), &template.fill(values), quota)
+    }
+
+    fn named(policy: Cow<'static, str>, name: &str, quota: Quota) -> Self {
+        let invalid =
+            |error: InvalidKey| Invalid { reason: format!("the name of the limit: {error}"), quota };
+        Self { policy, check: LimitKey::new(name).map(|key| Check::new(key, quota)).map_err(invalid) }
     }
 
     /// Named so in decisions and headers: what many limits share that differ in their values.
@@ -42,7 +51,9 @@ impl Limit {
     /// Counted apart, and without a say in the decision: what the limit would do is seen before it does it.
     #[must_use]
     pub fn shadow(mut self) -> Self {
-        self.shadow = true;
+        if let Ok(check) = &mut self.check {
+            check.shadow = true;
+        }
         self
     }
 
@@ -51,26 +62,46 @@ impl Limit {
         &self.policy
     }
 
+    pub(super) fn policy_text(&self) -> &Cow<'static, str> {
+        &self.policy
+    }
+
+    pub(super) fn into_policy(self) -> Cow<'static, str> {
+        self.policy
+    }
+
     /// How much is allowed in which time.
     pub fn quota(&self) -> Quota {
-        self.quota
+        self.check.as_ref().map_or_else(|invalid| invalid.quota, |check| check.quota)
     }
 
     /// The name in the store.
     pub fn key(&self) -> Result<&LimitKey, LimitError> {
-        self.key.as_ref().map_err(LimitError::invalid)
+        self.check.as_ref().map(|check| &check.key).map_err(|invalid| LimitError::invalid(&invalid.reason))
     }
 
-    pub(super) fn from_check(policy: Cow<'static, str>, check: Check) -> Self {
-        Self { policy, key: Ok(check.key), quota: check.quota, shadow: check.shadow }
-    }
-
-    pub(super) fn into_check(self, cost: u32) -> Result<(Cow<'static, str>, Check), LimitError> {
-        let key = self.key.map_err(LimitError::invalid)?;
-        if cost == 0 {
+    /// What a store is asked.
+    pub(super) fn check(&self, settings: &Settings) -> Result<Cow<'_, Check>, LimitError> {
+        let check = self.check.as_ref().map_err(|invalid| LimitError::invalid(&invalid.reason))?;
+        if settings.cost == 0 {
             return Err(LimitError::invalid("a cost is at least 1: `dry_run` asks without taking anything"));
         }
-        Ok((self.policy, Check { key, quota: self.quota, cost, shadow: self.shadow }))
+        let shadow = check.shadow || settings.shadow;
+        if settings.cost == check.cost && shadow == check.shadow {
+            return Ok(Cow::Borrowed(check));
+        }
+        Ok(Cow::Owned(Check { cost: settings.cost, shadow, ..check.clone() }))
+    }
+}
+
+impl From<Limit> for Cow<'_, Limit> {
+    fn from(limit: Limit) -> Self {
+        Self::Owned(limit)
+    }
+}
+impl<'a> From<&'a Limit> for Cow<'a, Limit> {
+    fn from(limit: &'a Limit) -> Self {
+        Self::Borrowed(limit)
     }
 }
 

@@ -9,10 +9,11 @@ macro_rules! part {
 }
 
 macro_rules! script {
-    ($name:ident, $flags:literal, $own:literal) => {
+    ($name:ident, $flags:literal, $($usual:literal,)? [$own:literal]) => {
         pub(super) static $name: Script = Script::new(
             $flags,
             concat!(
+                $(part!($usual),)?
                 include_str!("../scripts/now.lua"),
                 part!("common"),
                 part!("fixed_window"),
@@ -26,6 +27,6 @@ macro_rules! script {
     };
 }
 
-script!(DECIDE, "#!lua\n", "decide");
-script!(LOOK, "#!lua flags=no-writes\n", "decide");
-script!(GIVE_BACK, "#!lua flags=allow-oom\n", "give_back");
+script!(DECIDE, "#!lua\n", "decide_usual", ["decide"]);
+script!(LOOK, "#!lua flags=no-writes\n", "decide_usual", ["decide"]);
+script!(GIVE_BACK, "#!lua flags=allow-oom\n", ["give_back"]);

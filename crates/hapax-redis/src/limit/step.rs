@@ -4,7 +4,10 @@ use super::script;
 use crate::{answer::Answer as Said, clock::ServerClock, keys::Keys, script::Script, step::Step};
 use hapax_core::{
     Namespace,
-    limit::{Algorithm, Answer, Check, LimitKey},
+    limit::{
+        Algorithm, Answer, Check, LimitKey, State,
+        machine::{self, FixedWindow, Kept, TokenBucket, Verdict},
+    },
 };
 use redis::Cmd;
 
@@ -136,11 +139,29 @@ impl Step for Look<'_> {
 }
 
 fn answers(said: &Said, checks: &[Check]) -> Option<Vec<Answer>> {
+    if let ([check], true) = (checks, said.word.is_empty()) {
+        return usual(said, check).map(|answer| vec![answer]);
+    }
     let bytes = said.bytes(0).filter(|_| said.word == b"decided")?;
     if bytes.len() != SAID * checks.len() {
         return None;
     }
     bytes.chunks_exact(SAID).zip(checks).map(|(part, check)| answer(part, check)).collect()
+}
+
+/// What the limit says after it has counted the request. The script tells what it keeps, and the rules are asked here: at a
+/// time that is counted from the state itself.
+fn usual(said: &Said, check: &Check) -> Option<Answer> {
+    let (quota, number) = (check.quota, u64::try_from(said.number).ok()?);
+    let (state, now) = match quota.algorithm() {
+        Algorithm::FixedWindow => {
+            let now = quota.window_ms().checked_sub(said.count(0)?)?;
+            (State::FixedWindow(FixedWindow { start: 0, count: number }), now)
+        }
+        Algorithm::TokenBucket => (State::TokenBucket(TokenBucket { at: 0, credits: number }), 0),
+        Algorithm::SlidingWindow | Algorithm::SlidingCounter => return None,
+    };
+    Some(machine::answer(&Some(Kept { quota, state }), check, Verdict::Allowed, now))
 }
 
 fn answer(part: &[u8], check: &Check) -> Option<Answer> {

@@ -51,33 +51,28 @@ pub(super) async fn measure(
     time: Duration,
 ) -> Result<Measured, Failure> {
     let conc = usize::try_from(conc).unwrap_or(1);
-    let done = match operation {
-        Operation::Fresh => Vec::new(),
-        Operation::Replay => work.done().await?,
-    };
-    let done = Arc::new(done);
-    let trial = run(work, operation, &done, conc, TRIAL_MOST, TRIAL, 1).await?;
+    let kept = if operation.is_fresh() { Vec::new() } else { work.names(operation, 0, conc).await? };
+    let kept = Arc::new(kept);
+    let trial = run(work, operation, &kept, conc, TRIAL_MOST, TRIAL, 1).await?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded right after")]
     let wanted = (trial.ops_s * time.as_secs_f64()) as usize;
     // Time alone would end the callers one by one, so the number of calls does; the time bounds it.
-    let most = if operation == Operation::Fresh { MOST_FRESH } else { MOST };
+    let most = if operation.is_fresh() { MOST_FRESH } else { MOST };
     let one_in = if trial.ops_s > FAST { ONE_IN } else { 1 };
-    run(work, operation, &done, conc, wanted.clamp(conc, most), time * 3, one_in).await
+    run(work, operation, &kept, conc, wanted.clamp(conc, most), time * 3, one_in).await
 }
 
 async fn run(
     work: &Arc<Work>,
     operation: Operation,
-    done: &Arc<Vec<Name>>,
+    kept: &Arc<Vec<Name>>,
     conc: usize,
     n: usize,
     limit: Duration,
     one_in: usize,
 ) -> Result<Measured, Failure> {
-    let names = match operation {
-        Operation::Fresh => Arc::new((0..n).map(|_| work.key()).collect::<Result<Vec<_>, _>>()?),
-        Operation::Replay => Arc::clone(done),
-    };
+    let names =
+        if operation.is_fresh() { Arc::new(work.names(operation, n, conc).await?) } else { Arc::clone(kept) };
     let over = Arc::new(AtomicBool::new(false));
     let mut callers = JoinSet::new();
     let server = work.server_cpu().await;
@@ -90,6 +85,7 @@ async fn run(
             let (mut next, mut unlooked) = (first % names.len().max(1), 0);
             for _ in 0..n.saturating_sub(first).div_ceil(conc) {
                 let Some(name) = names.get(next).filter(|_| !over.load(Ordering::Relaxed)) else { break };
+                let number = next;
                 next += conc;
                 if next >= names.len() {
                     next %= names.len();
@@ -103,6 +99,8 @@ async fn run(
                     Operation::Fresh => work.fresh(name, &caller.ran).await,
                     Operation::Replay if work.is_known(name) => Ok(()),
                     Operation::Replay => work.replay(name, &caller.ran).await,
+                    Operation::Lock => work.lock(name, &caller.ran).await,
+                    Operation::Limit(_) => work.check(operation, number).await,
                 }?;
                 caller.calls += 1;
                 caller.took.extend(begun.map(|begun| begun.elapsed()));
@@ -123,7 +121,7 @@ async fn run(
     let (elapsed, cpu) = (started.elapsed(), cpu_time().saturating_sub(cpu));
     let server = work.server_cpu().await.zip(server).map(|(after, before)| after.saturating_sub(before));
     // Figures of something else than what was meant are worth nothing.
-    let meant = if operation == Operation::Fresh { u64::try_from(n).unwrap_or(u64::MAX) } else { 0 };
+    let meant = operation.effects(n);
     if ran != meant {
         let message = format!("{} ran {ran} effects, not {meant}", operation.name());
         return Err(Failure::new(Exit::Bug, "command.internal", message));

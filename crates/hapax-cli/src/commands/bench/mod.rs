@@ -16,7 +16,7 @@ mod work;
 
 use self::{
     queue::Case,
-    work::{Operation, Work},
+    work::{Algorithm, Operation, Work},
 };
 use super::Context;
 use crate::{
@@ -42,6 +42,10 @@ use tokio::runtime::{Builder, Runtime};
 /// call, and a worker at once) and latency (--rate jobs a second, from the call of `add` to the start of the handler). Each
 /// has a queue of its own, which is purged afterwards.
 ///
+/// --lock measures locks: one that is free is taken, a body that does nothing runs, and it is given back; each caller has 16
+/// names. --limit measures rate limits that nobody reaches, a thousand names, for each way of counting: fixed-window,
+/// sliding-counter, token-bucket.
+///
 /// To compare with a plain loop on the same disk, time an INSERT and an UPDATE, each its own transaction, on a table with a
 /// text key (fresh), or a SELECT by key (replay), with the same `synchronous` setting. Compare ratios of runs that took
 /// turns: absolute figures drift by half within hours.
@@ -53,6 +57,8 @@ EXAMPLES:
   hapax bench --store memory: --threads 2
   hapax bench --queue --store redis://localhost
   hapax bench --queue=drain --conc 100 --jobs 1000000
+  hapax bench --lock --store redis://localhost
+  hapax bench --limit=token-bucket --store memory:
   hapax bench --store 'sqlite:bench.db?synchronous=normal' --json")]
 pub(crate) struct Bench {
     /// The store alone, without what hapax does around it
@@ -68,6 +74,15 @@ pub(crate) struct Bench {
         conflicts_with_all = ["op", "inline"]
     )]
     queue: Option<Vec<Case>>,
+    /// Locks in place of keys
+    #[arg(long, conflicts_with_all = ["op", "queue", "limit"])]
+    lock: bool,
+    /// Rate limits in place of keys: all that can be measured of them, or only this
+    #[arg(
+        long, value_name = "ALGORITHM", value_delimiter = ',', num_args = 0.., require_equals = true,
+        default_missing_values = ["fixed-window", "sliding-counter", "token-bucket"], conflicts_with_all = ["op", "queue"]
+    )]
+    limit: Option<Vec<Algorithm>>,
     /// How many callers at a time, or handlers of a worker (1,64,512; of queues add 64, add-bulk 1, drain 1,10,100,
     /// end-to-end 100, latency 10)
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -156,11 +171,16 @@ impl Bench {
         about: &row::About,
         scheme: &str,
     ) -> Result<(), Failure> {
-        let work = Arc::new(Work::new(hapax, &settings.namespace, self.inline)?);
+        let (what, operations) = match &self.limit {
+            Some(algorithms) => ("limit", algorithms.iter().copied().map(Operation::Limit).collect()),
+            None if self.lock => ("lock", vec![Operation::Lock]),
+            None => ("idem", self.op.clone()),
+        };
+        let work = Arc::new(Work::new(hapax, &settings.namespace, self.inline, &operations)?);
         for conc in self.conc(&[1, 64, 512]) {
-            for &operation in &self.op {
+            for &operation in &operations {
                 let measured = load::measure(&work, operation, conc, self.time).await?;
-                about.row("idem", scheme, operation.name(), conc, measured).show(&context.output);
+                about.row(what, scheme, operation.name(), conc, measured).show(&context.output);
             }
         }
         work.clean_up(hapax).await

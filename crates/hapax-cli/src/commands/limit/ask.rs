@@ -141,6 +141,9 @@ pub(super) fn refusal(decision: &Decision) -> Option<Failure> {
     if decision.never() {
         return Some(failure);
     }
+    if decision.degraded().is_some() {
+        return Some(failure.help("bring the store back; --when-down open lets everything pass meanwhile"));
+    }
     let rest = duration::format_rough(decision.retry_after());
     Some(failure.help(format!("try again in {rest}, or wait for it with --wait {rest}, say")))
 }

@@ -30,7 +30,8 @@ const GIVE_BACK: Duration = Duration::from_secs(1);
 /// command itself has ended.
 ///
 /// No shell is involved. The command finds HAPAX_LOCK_NAME, HAPAX_FENCE and HAPAX_LOCK_DEADLINE_MS in its environment: the
-/// deadline, in milliseconds since 1970, is that of the first lease, which is renewed.
+/// deadline, in milliseconds since 1970, is that of the first lease, which is renewed. HAPAX_NAMESPACE is there, too, and
+/// HAPAX_STORE where it was set: a --store, which may hold a password, is not passed on.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:

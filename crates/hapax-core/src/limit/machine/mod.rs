@@ -154,23 +154,24 @@ pub fn mend(slot: &mut Slot, check: &Check, now: u64) -> bool {
 
 /// What the limit says once the verdict is given, and carried out where it was.
 pub fn answer(slot: &Slot, check: &Check, verdict: Verdict, now: u64) -> Answer {
-    let limit = check.quota.limit();
-    at!(slot.as_ref(), &check.quota, now, count => {
-        let room = count.room();
-        Answer {
-            allowed: verdict == Verdict::Allowed,
-            limit,
-            cost: check.cost,
-            remaining: u32::try_from(room).unwrap_or(limit),
-            retry_after_ms: match verdict {
-                Verdict::Wait(ms) => ms,
-                Verdict::Allowed | Verdict::Never => 0,
-            },
-            reset_after_ms: count.reset(),
-            next_after_ms: if room < u64::from(limit) { count.wait(room + 1) } else { 0 },
-            never: verdict == Verdict::Never,
-        }
-    })
+    at!(slot.as_ref(), &check.quota, now, count => said(&count, check, verdict))
+}
+
+fn said(count: &impl Count, check: &Check, verdict: Verdict) -> Answer {
+    let (limit, room) = (check.quota.limit(), count.room());
+    Answer {
+        allowed: verdict == Verdict::Allowed,
+        limit,
+        cost: check.cost,
+        remaining: u32::try_from(room).unwrap_or(limit),
+        retry_after_ms: match verdict {
+            Verdict::Wait(ms) => ms,
+            Verdict::Allowed | Verdict::Never => 0,
+        },
+        reset_after_ms: count.reset(),
+        next_after_ms: if room < u64::from(limit) { count.wait(room + 1) } else { 0 },
+        never: verdict == Verdict::Never,
+    }
 }
 
 /// When the state equals a fresh one, and may go.
@@ -180,6 +181,21 @@ pub fn ends(kept: &Kept, now: u64) -> u64 {
 
 /// Decides on one limit.
 pub fn decide_one(slot: &mut Slot, check: &Check, dry_run: bool, now: u64) -> Answer {
+    let quota = check.quota;
+    if quota.algorithm() != Algorithm::SlidingWindow && check.cost <= quota.limit() {
+        // The usual, in one look: it fits, and the state is a few numbers.
+        let taken = at!(slot.as_ref(), &quota, now, count => {
+            let mut count = count;
+            (count.wait(u64::from(check.cost)) == 0)
+                .then(|| (count.take(check.cost), said(&count, check, Verdict::Allowed)))
+        });
+        if let Some((state, answer)) = taken {
+            if !dry_run {
+                *slot = Some(Kept { quota, state });
+            }
+            return answer;
+        }
+    }
     let verdict = verdict(slot, check, now);
     if dry_run {
         if verdict != Verdict::Allowed {

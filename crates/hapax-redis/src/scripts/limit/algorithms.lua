@@ -13,10 +13,13 @@ local function limits(text, from, first)
   return all
 end
 
--- Takes the step for each decision. The error of one is its own answer.
-local function each(step)
-  local answers, first = {}, 0
-  for i, text in ipairs(ARGV) do
+-- Takes the step for each decision that has no answer yet; those that have one are over one limit each. The error of one is
+-- its own answer.
+local function each(step, answers)
+  answers = answers or {}
+  local first = #answers
+  for i = first + 1, #ARGV do
+    local text = ARGV[i]
     local ok, answer = pcall(step, text, first)
     if not ok and type(answer) ~= 'table' then
       answer = redis.error_reply(string.match(answer, '%u%u%u+ .*') or 'ERR ' .. answer)

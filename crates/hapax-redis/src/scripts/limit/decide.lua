@@ -2,7 +2,8 @@
 -- KEYS: the limits, one decision after the other. ARGV, for each decision: 0 to count it; 1 to say what would be, as if
 -- it were counted, and write nothing; 2 the same as if it were not; 3 not to count it, and to write as one that is refused; then
 -- its limits.
--- Answers, for each: {'decided', now, for each limit: what it says (0: passes, 1: later, 2: never), room, retry, reset, next}.
+-- Answers, for each: {'decided', now, for each limit: what it says (0: passes, 1: later, 2: never), room, retry, reset, next},
+-- or numbers in the usual case.
 local PASSES, LATER, NEVER = 0, 1, 2
 return each(function(text, first)
   local mode, all, passes = byte(text), limits(text, 2, first), true
@@ -31,4 +32,4 @@ return each(function(text, first)
     end
   end
   return { 'decided', now, table.concat(said) }
-end)
+end, answers)

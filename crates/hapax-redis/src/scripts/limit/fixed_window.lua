@@ -32,7 +32,7 @@ end
 
 function fixed.write(view)
   local kept = pack('>I4i8i8i8', view.limit, view.window, view.start, view.count)
-  call('SET', view.key, kept, 'PXAT', now + fixed.reset(view))
+  call('SET', view.key, kept, 'PXAT', string.format('%d', now + fixed.reset(view)))
 end
 
 -- Takes back what was counted.

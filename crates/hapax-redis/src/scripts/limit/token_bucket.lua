@@ -48,7 +48,7 @@ end
 
 function bucket.write(view)
   local kept = pack('>I4i8i8i8', view.limit, view.window, view.at, view.credits)
-  call('SET', view.key, kept, 'PXAT', now + bucket.reset(view))
+  call('SET', view.key, kept, 'PXAT', string.format('%d', now + bucket.reset(view)))
 end
 
 function bucket.refund(view, cost)

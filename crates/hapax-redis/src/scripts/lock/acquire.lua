@@ -16,7 +16,7 @@ return each(1, 3, function(key, _, token, lease, holder)
   end
   lock.fence = math.min(math.max(lock.fence + 1, micros), MOST)
   lock.token, lock.held, lock.since, lock.ends, lock.holder = token, lock.fence, now, now + lease, holder
-  lock.used = now
+  lock.set = now
   put(key, lock)
   return { 'yours', now, lock.held, lock.ends }
 end, answers)

@@ -1,14 +1,16 @@
 -- What all scripts of locks have: the form of a lock, and who holds it at the server's time.
 --
--- A lock is one string: version, state, last fence (8), last use (8), until when somebody waits (8), the token of the last
--- release (16). Where it is held, that goes on with token (16), fence (8), since (8), end of the lease (8) and what the
--- holder says of itself. State: 1 where it is held, 2 where a release is remembered, or both. Instants are milliseconds
--- since 1970, numbers big-endian.
+-- A lock is one string: version, state, last fence (8), when the end of the key was set (8), until when somebody waits (8),
+-- the token of the last release (16). Where it is held, that goes on with token (16), fence (8), since (8), end of the lease
+-- (8) and what the holder says of itself. State: 1 where it is held, 2 where a release is remembered, or both. Where the last release has the
+-- token of the holder, the lock was given back: all that the usual release writes. Instants are milliseconds since 1970,
+-- numbers big-endian.
 --
--- The key outlives the lease: it ends when the clock has been past the last fence and the last use for seven days, so that
--- the next fence is larger without it. Whether the lease has passed is a comparison with the server's clock.
+-- The key outlives the lease: it ends when the clock has been past the last fence and the last use for a week at least, so
+-- that the next fence is larger without it. Usually it is set to eight days, once a day. Whether the lease has passed is a
+-- comparison with the server's clock.
 local sub, byte, pack, unp = string.sub, string.byte, struct.pack, struct.unpack
-local FREE, HELD, MOST, KEPT = 42, 82, 9007199254740991, 604800000
+local FREE, HELD, MOST, KEPT = 42, 82, 9007199254740991, 691200000
 local NONE = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 
 -- What lies under the key; nil for nothing. It has a token where a lease has not passed.
@@ -22,11 +24,13 @@ local function load(key)
   if #value < FREE or version ~= 1 or state > 3 or (state % 2 == 1 and #value < HELD) then
     error({ err = 'WRONGTYPE no lock' })
   end
-  local fence, used, wanted, released = unp('>i8i8i8c16', value, 3)
-  local lock = { fence = fence, used = used, wanted = wanted, released = state > 1 and released or nil }
+  local fence, set, wanted, released = unp('>i8i8i8c16', value, 3)
+  local lock = { fence = fence, set = set, wanted = wanted, released = state > 1 and released or nil }
   if state % 2 == 1 then
     local token, held, since, ends = unp('>c16i8i8i8', value, 43)
-    if ends > now then
+    if released == token and token ~= NONE then
+      lock.released = token
+    elseif ends > now then
       lock.token, lock.held, lock.since, lock.ends, lock.holder = token, held, since, ends, sub(value, 83)
     end
   end
@@ -34,22 +38,23 @@ local function load(key)
 end
 
 local function put(key, lock)
-  local last = math.max(math.floor(lock.fence / 1000), lock.used) + KEPT
+  local wanted = lock.wanted > now and lock.wanted or 0
+  local last = math.max(math.floor(lock.fence / 1000), lock.set) + KEPT
   local state, released = lock.released and 2 or 0, lock.released or NONE
   local value
   if lock.token then
-    value = pack('>BBi8i8i8c16c16i8i8i8', 1, state + 1, lock.fence, lock.used, lock.wanted, released, lock.token, lock.held, lock.since, lock.ends)
+    value = pack('>BBi8i8i8c16c16i8i8i8', 1, state + 1, lock.fence, lock.set, wanted, released, lock.token, lock.held, lock.since, lock.ends)
       .. lock.holder
     last = math.max(last, lock.ends)
   else
-    value = pack('>BBi8i8i8c16', 1, state, lock.fence, lock.used, lock.wanted, released)
+    value = pack('>BBi8i8i8c16', 1, state, lock.fence, lock.set, wanted, released)
   end
   redis.call('SET', key, value, 'PXAT', last)
 end
 
 -- Nobody holds it any more: a mark wakes one of those who wait. It goes when nobody can wait for it.
 local function free(key, marks, lock)
-  lock.token, lock.used = nil, now
+  lock.token, lock.set = nil, now
   put(key, lock)
   if lock.wanted > now then
     redis.call('ZADD', marks, 0, 'f')

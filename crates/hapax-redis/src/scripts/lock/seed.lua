@@ -3,7 +3,7 @@
 -- Answers, for each: {'fence', now, last fence}.
 return each(1, 1, function(key, _, least)
   local lock = load(key) or { fence = 0, wanted = 0 }
-  lock.fence, lock.used = math.max(lock.fence, tonumber(least)), now
+  lock.fence, lock.set = math.max(lock.fence, tonumber(least)), now
   put(key, lock)
   return { 'fence', now, lock.fence }
 end)
