@@ -137,9 +137,22 @@ pub(crate) async fn serve(store: &str, address: &str) -> anyhow::Result<()> {
     let app = app(&hapax, &handlers)?.into_make_service_with_connect_info::<SocketAddr>();
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("http://{}", listener.local_addr()?);
-    axum::serve(listener, app).with_graceful_shutdown(async { drop(tokio::signal::ctrl_c().await) }).await?;
+    axum::serve(listener, app).with_graceful_shutdown(told_to_stop()).await?;
     // Handlers whose clients have gone; then what the store has not taken yet.
     handlers.finished().await;
     anyhow::ensure!(hapax.close().await.is_clean(), "a response could not be stored");
     Ok(())
+}
+
+/// Ctrl-C, or SIGTERM, by which supervisors stop a service.
+async fn told_to_stop() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        return;
+    }
+    drop(tokio::signal::ctrl_c().await);
 }

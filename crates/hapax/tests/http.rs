@@ -152,20 +152,27 @@ fn clients_in_another_language_get_all_answers() -> Completion {
     Completion::Completed
 }
 
-/// Ctrl-C while a payment is under way whose client has gone.
+/// Ctrl-C, or a supervisor, while a payment is under way whose client has gone.
 fn a_server_that_stops_carries_out_what_it_has_begun() -> Completion {
-    let folder = tempfile::tempdir().unwrap();
-    let store = format!("sqlite:{}", folder.path().join("payments.db").display());
-    let mut server = Server::start(&store);
-    let client = server.send("POST", "/payments", &fields("k"), &payment("slow"));
-    hapax_testkit::until("the payment is under way", || server.charges() == 1);
-    drop(client);
-    let stop = Command::new("kill").args(["-INT", &server.process.id().to_string()]).status().unwrap();
-    assert!(stop.success());
-    assert!(server.process.wait().unwrap().success());
-    let next = Server::start(&store);
-    let (status, head, _) = next.pay("k", "slow");
-    assert!(status == 201 && head.contains("idempotent-replayed: true"), "{head}");
-    assert_eq!(next.charges(), 0);
+    let stopped_by = |signal: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let store = format!("sqlite:{}", folder.path().join("payments.db").display());
+        let mut server = Server::start(&store);
+        let client = server.send("POST", "/payments", &fields("k"), &payment("slow"));
+        hapax_testkit::until("the payment is under way", || server.charges() == 1);
+        drop(client);
+        let stop = Command::new("kill").args([signal, &server.process.id().to_string()]).status().unwrap();
+        assert!(stop.success());
+        assert!(server.process.wait().unwrap().success(), "{signal}");
+        let next = Server::start(&store);
+        let (status, head, _) = next.pay("k", "slow");
+        assert!(status == 201 && head.contains("idempotent-replayed: true"), "{signal}: {head}");
+        assert_eq!(next.charges(), 0);
+    };
+    thread::scope(|scope| {
+        for signal in ["-INT", "-TERM"] {
+            scope.spawn(move || stopped_by(signal));
+        }
+    });
     Completion::Completed
 }

@@ -1,4 +1,4 @@
-//! The handler in a task of its own, and what becomes of its response.
+//! The handler under its reservation, and what becomes of its response.
 
 use super::{
     Keep, keep,

@@ -1,4 +1,4 @@
-//! The owner of the handlers that run in tasks of their own.
+//! The owner of the handlers, also of those whose clients have gone.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

@@ -24,7 +24,7 @@ const MOST_KEY: usize = 4096;
 ///
 /// - The key belongs to a caller and to a route: the closure of [`new`](Self::new) says whose it is, and the scope of the
 ///   handle names the route unless [`route`](Self::route) does.
-/// - The handler runs in a task of its own: it is not cancelled when its client goes away. Its request has the
+/// - The handler is not cancelled when its client goes away: it goes on in a task of its own. Its request has the
 ///   [`Lease`](hapax_engine::Lease) in its extensions, with a stable key for a provider.
 /// - A panic and an error of the service are unknown outcomes: the key is held, and nothing is run again under it.
 /// - Put it inside of authentication and of rate limits, and what turns panics into responses outside of it.

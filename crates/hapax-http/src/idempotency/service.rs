@@ -2,6 +2,7 @@
 
 use super::{
     carry::{carry_out, whole},
+    lasting::Lasting,
     settings::Settings,
     stored::Stored,
 };
@@ -12,6 +13,7 @@ use crate::{
     problem::{Refusal, of_idempotency},
 };
 use bytes::Bytes;
+use futures_util::FutureExt;
 use hapax_core::{
     BoxFuture, Name, Timestamp,
     idempotency::{Kind, Record, RecordState},
@@ -24,13 +26,13 @@ use http::{HeaderName, HeaderValue, Request, Response, Version, header::CONNECTI
 use http_body::Body as HttpBody;
 use std::{
     fmt,
+    panic::AssertUnwindSafe,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::{Duration, SystemTime},
 };
 use tower_service::Service;
-use tracing::Instrument;
 
 /// `true` where the response is that of an earlier request.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -55,21 +57,6 @@ impl<S> fmt::Debug for IdempotencyService<S> {
 impl<S> IdempotencyService<S> {
     pub(super) fn new(settings: Arc<Settings>, inner: S) -> Self {
         Self { settings, inner }
-    }
-
-    /// The service inside.
-    pub fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// The service inside.
-    pub fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// The service inside.
-    pub fn into_inner(self) -> S {
-        self.inner
     }
 }
 
@@ -230,11 +217,11 @@ impl<S> Call<S> {
             }
         };
         // Its client may go away: the handler goes on.
-        match tokio::spawn(handling.in_current_span()).await {
+        match Lasting::new(AssertUnwindSafe(handling).catch_unwind()).await {
             Ok(answer) => answer,
-            // The body of its response panicked, or the runtime ends.
-            Err(error) => {
-                tracing::error!(key = ?name, %error, code = "idempotency.aborted", "a handler ended early");
+            // What the service put into the layer panicked, or a handler that nothing guards.
+            Err(_panic) => {
+                tracing::error!(key = ?name, code = "idempotency.aborted", "a handler ended early");
                 refuse(Refusal::OutcomeUnknown)
             }
         }

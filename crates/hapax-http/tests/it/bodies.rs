@@ -1,14 +1,13 @@
 //! Bodies and connections as they come over the wire.
 
-use crate::support::{Gate, Runs, answering, counting, layer, until, within};
+use crate::{
+    support::{Gate, Runs, answering, counting, layer, until, within},
+    wire::{Client, head, say, status},
+};
 use axum::Router;
 use hapax_http::Handlers;
 use std::{net::SocketAddr, time::Duration};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    sync::oneshot,
-};
+use tokio::{net::TcpListener, sync::oneshot};
 
 /// A server on a port of its own, until it is told to stop.
 struct Server {
@@ -27,55 +26,12 @@ impl Server {
     }
 
     async fn connect(&self) -> Client {
-        Client { stream: TcpStream::connect(self.address).await.unwrap(), seen: Vec::new() }
+        Client::connect(self.address).await
     }
 
-    /// Writes all of it at once, and reads the answer.
     async fn say(&self, text: &str) -> String {
-        let mut client = self.connect().await;
-        client.write(text).await;
-        client.answer().await
+        say(self.address, text).await
     }
-}
-
-struct Client {
-    stream: TcpStream,
-    seen: Vec<u8>,
-}
-
-impl Client {
-    async fn write(&mut self, text: &str) {
-        within(self.stream.write_all(text.as_bytes())).await.unwrap();
-    }
-
-    /// Reads until the text is there.
-    async fn until(&mut self, text: &str) -> String {
-        while !String::from_utf8_lossy(&self.seen).contains(text) {
-            let mut buffer = [0; 4096];
-            let n = within(self.stream.read(&mut buffer)).await.unwrap();
-            assert!(n > 0, "closed before {text:?}: {}", String::from_utf8_lossy(&self.seen));
-            self.seen.extend_from_slice(&buffer[..n]);
-        }
-        String::from_utf8_lossy(&std::mem::take(&mut self.seen)).into_owned()
-    }
-
-    /// Reads until the server closes.
-    async fn answer(&mut self) -> String {
-        // A server that does not read to the end of a body may reset the connection after its answer.
-        let _ = within(self.stream.read_to_end(&mut self.seen)).await;
-        String::from_utf8_lossy(&std::mem::take(&mut self.seen)).into_owned()
-    }
-}
-
-/// The head of a request that closes its connection.
-fn head(fields: &str) -> String {
-    format!(
-        "POST /pay HTTP/1.1\r\nhost: x\r\nx-user: ada\r\nconnection: close\r\nidempotency-key: \"k\"\r\n{fields}\r\n"
-    )
-}
-
-fn status(answer: &str) -> &str {
-    answer.get(9..12).unwrap_or(answer)
 }
 
 async fn server(layer: hapax_http::IdempotencyLayer) -> (Server, Runs) {

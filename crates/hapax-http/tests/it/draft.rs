@@ -137,6 +137,25 @@ async fn a_key_that_comes_with_another_request_is_refused() {
 }
 
 #[tokio::test]
+async fn a_refusal_comes_again_until_the_request_is_corrected() {
+    let (app, runs) = counting(layer().required());
+    assert_eq!(send(&app, ask("\"k\"", "a")).await.status, 201);
+    for (wrong, code) in [
+        (("idempotency-key", "\"k\""), "idempotency.key_reused"),
+        (("idempotency-key", "k"), "http.key_invalid"),
+        (("x-other", "\"k\""), "http.key_missing"),
+    ] {
+        for _ in 0..2 {
+            assert_eq!(send(&app, with(&[wrong], "b")).await.code(), code);
+        }
+    }
+    // What lay under the key is as it was, and the other request goes under a key of its own.
+    assert!(send(&app, ask("\"k\"", "a")).await.is_replayed());
+    assert_eq!(send(&app, ask("\"l\"", "b")).await.text(), "run 2: b");
+    assert_eq!(runs.count(), 2);
+}
+
+#[tokio::test]
 async fn another_request_is_told_from_one_in_flight() {
     let gate = Gate::new();
     let app = gate.routes(layer());

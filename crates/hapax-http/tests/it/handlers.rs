@@ -67,6 +67,36 @@ async fn a_handler_whose_client_has_gone_ends_and_its_retry_is_answered() {
 }
 
 #[tokio::test]
+async fn a_handler_runs_in_the_task_of_its_client_and_in_its_own_when_that_has_gone() {
+    let (sender, mut ran_in) = tokio::sync::mpsc::unbounded_channel();
+    let gate = Gate::new();
+    let passed = gate.clone();
+    let handler = move || {
+        let (sender, gate) = (sender.clone(), passed.clone());
+        async move {
+            sender.send(tokio::task::id()).unwrap();
+            gate.pass().await;
+            sender.send(tokio::task::id()).unwrap();
+        }
+    };
+    let app = Router::new().route("/pay", post(handler)).layer(layer());
+    for stays in [true, false] {
+        let key = format!("\"{stays}\"");
+        let client = tokio::spawn(app.clone().oneshot(ask(&key, "a")));
+        let of_client = client.id();
+        assert_eq!(within(ran_in.recv()).await, Some(of_client));
+        gate.began().await;
+        if !stays {
+            client.abort();
+            assert!(within(client).await.unwrap_err().is_cancelled());
+        }
+        gate.let_go();
+        assert_eq!(within(ran_in.recv()).await == Some(of_client), stays);
+    }
+    assert_eq!(gate.runs.count(), 2);
+}
+
+#[tokio::test]
 async fn a_client_that_goes_before_its_handler_begins_leaves_its_key_free() {
     let (keys, _) = keys();
     let (app, runs) = counting(IdempotencyLayer::new(&keys, user_of));

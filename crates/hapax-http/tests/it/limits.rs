@@ -1,12 +1,11 @@
 //! Rate limits in front of a service.
 
-use crate::support::{Answer, Runs, ask, keys, send, user_of, with};
+use crate::support::{Answer, Runs, ask, keys, limiter, send, user_of, with};
 use async_trait::async_trait;
 use axum::{Extension, Router, body::Body, routing::post};
 use hapax_core::{
-    Clock, ManualClock, Namespace, StoreError, StoreErrorKind, StoreResult,
+    Namespace, StoreError, StoreErrorKind, StoreResult,
     limit::{Decide, Decided, LimitKey, LimitStore},
-    memory,
 };
 use hapax_engine::{
     define_limit,
@@ -23,12 +22,6 @@ define_limit! {
     fn by_ip(ip: IpAddr) = "pay:{ip:ip}", Quota::fixed_window(2, MINUTE);
     fn by_user(user: &str) = "user:{user:text}", Quota::token_bucket(3, Duration::from_secs(30));
     fn site() = "site", Quota::sliding_window(5, Duration::from_hours(1));
-}
-
-fn limiter() -> (RateLimiter, ManualClock) {
-    let clock = ManualClock::new();
-    let shared: Arc<dyn Clock> = Arc::new(clock.clone());
-    (RateLimiter::of(&memory::backend(shared), Duration::from_secs(5)), clock)
 }
 
 fn app(layer: RateLimitLayer) -> (Router, Runs) {

@@ -7,5 +7,7 @@ mod draft;
 mod handlers;
 mod limits;
 mod responses;
+mod services;
 mod stores;
 mod support;
+mod wire;

@@ -7,7 +7,7 @@ use axum::{
     routing::{any, post},
 };
 use hapax_core::{Clock, ManualClock, memory::MemoryStore};
-use hapax_engine::Idempotency;
+use hapax_engine::{Idempotency, limit::RateLimiter};
 use hapax_http::IdempotencyLayer;
 use http::{HeaderMap, Request, StatusCode, request::Parts};
 use http_body_util::BodyExt;
@@ -33,6 +33,13 @@ pub(crate) fn keys() -> (Idempotency, ManualClock) {
     let backend = hapax_core::memory::backend(shared);
     let keeper = hapax_engine::Keeper::of(&backend, Duration::from_secs(5));
     (Idempotency::on(keeper, Ok(hapax_core::Namespace::default()), "shop"), clock)
+}
+
+/// Rate limits in memory, on a clock that the test moves.
+pub(crate) fn limiter() -> (RateLimiter, ManualClock) {
+    let clock = ManualClock::new();
+    let shared: Arc<dyn Clock> = Arc::new(clock.clone());
+    (RateLimiter::of(&hapax_core::memory::backend(shared), Duration::from_secs(5)), clock)
 }
 
 /// A store in memory.
