@@ -9,20 +9,20 @@ use sqlx::{Error, Row as _, postgres::PgRow};
 
 /// A word, and the record that it speaks of.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) said: String,
+pub(crate) struct Answer<'r> {
+    pub(crate) said: &'r str,
     pub(crate) until: Option<Timestamp>,
     pub(crate) first_at: Option<Timestamp>,
     pub(crate) record: Option<Record>,
 }
 
-impl Answer {
-    pub(crate) fn read(row: &PgRow) -> Result<Self, Error> {
+impl<'r> Answer<'r> {
+    pub(crate) fn read(row: &'r PgRow) -> Result<Self, Error> {
         let instant = |name: &str| -> Result<_, Error> {
             Ok(row.try_get::<Option<i64>, _>(name)?.map(Timestamp::from_millis))
         };
         Ok(Self {
-            said: row.try_get::<Option<String>, _>("said")?.unwrap_or_default(),
+            said: row.try_get::<Option<&str>, _>("said")?.unwrap_or_default(),
             until: instant("until")?,
             first_at: instant("first_at")?,
             record: record(row)?,

@@ -16,13 +16,15 @@ pub(crate) struct Shape {
     pub(crate) busy: Option<&'static str>,
     /// Whether it may be sent once more when its reply was lost.
     pub(crate) resend: bool,
+    /// So many values name the row.
+    pub(crate) parts: usize,
 }
 
 /// One step.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) shape: Shape,
-    /// What the function is called with, the three parts of the name first.
+    /// What the function is called with, the name of the row first.
     pub(crate) values: Vec<Value>,
     /// Of the receipt.
     pub(crate) bytes: usize,
@@ -30,15 +32,21 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) fn of<S: Step>(step: &S) -> Self {
-        let shape =
-            Shape { function: S::FUNCTION, many: S::MANY, new: S::NEW, busy: S::BUSY, resend: S::RESEND };
+        let shape = Shape {
+            function: S::FUNCTION,
+            many: S::MANY,
+            new: S::NEW,
+            busy: S::BUSY,
+            resend: S::RESEND,
+            parts: 1,
+        };
         let bytes = step.receipt().map_or(0, |receipt| receipt.bytes.len());
         Self { shape, values: step.values(), bytes }
     }
 
     /// Whose row it is, in the order of the table.
     pub(crate) fn name(&self) -> [&[u8]; 3] {
-        let mut parts = self.values.iter().map(Value::as_bytes);
+        let mut parts = self.values.iter().take(self.shape.parts).map(Value::as_bytes);
         [(); 3].map(|()| parts.next().unwrap_or_default())
     }
 }

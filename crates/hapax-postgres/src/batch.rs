@@ -11,10 +11,7 @@ use crate::{
 use futures_util::future::join_all;
 use hapax_core::StoreResult;
 use sqlx::{Row as _, postgres::PgRow};
-use std::{
-    collections::HashSet,
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::{Arc, atomic::Ordering};
 use tokio::time::Instant;
 
 /// So many steps are in one statement at most.
@@ -127,17 +124,17 @@ impl PostgresStore {
 
 /// Statements in which no key occurs twice, its second step coming after the first. Their keys are in order, so that two
 /// statements lock them in the same one.
-pub(crate) fn statements<T>(asks: Vec<Placed<T>>) -> Vec<Vec<Placed<T>>> {
-    let (mut left, mut found) = (asks, Vec::new());
-    while !left.is_empty() {
-        let mut seen = HashSet::new();
-        let firsts: Vec<bool> = left.iter().map(|(ask, _)| seen.insert(ask.name())).collect();
-        drop(seen);
-        let mut firsts = firsts.into_iter();
-        let (mut round, later): (Vec<_>, Vec<_>) =
-            left.into_iter().partition(|_| firsts.next().unwrap_or(true));
-        left = later;
-        round.sort_by(|(a, _), (b, _)| a.name().cmp(&b.name()));
+pub(crate) fn statements<T>(mut asks: Vec<Placed<T>>) -> Vec<Vec<Placed<T>>> {
+    // Steps on one key stay in the order in which they came.
+    asks.sort_by(|(a, _), (b, _)| a.name().cmp(&b.name()));
+    let mut found = Vec::new();
+    while !asks.is_empty() {
+        let (mut round, mut later) = (Vec::with_capacity(asks.len()), Vec::new());
+        for placed in asks {
+            let is_again = round.last().is_some_and(|(last, _): &Placed<T>| last.name() == placed.0.name());
+            if is_again { &mut later } else { &mut round }.push(placed);
+        }
+        asks = later;
         let (mut room, mut bytes) = (0, 0);
         for placed in round {
             if room == 0 || bytes + placed.0.bytes > MOST_BYTES {

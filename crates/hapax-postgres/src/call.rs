@@ -2,11 +2,12 @@
 
 use crate::{
     ask::{Ask, Shape},
+    columns::columns,
     options::server_ms,
     value::{Column, Value, write_column},
 };
 use sqlx::{AssertSqlSafe, Error, PgConnection, postgres::PgRow};
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 /// What a statement of its own begins with, where the session says nothing of it. All of it is one message, and so one
 /// transaction, which a pooler gives to one connection.
@@ -23,7 +24,7 @@ const SETTING: &str = "(SELECT set_config('lock_timeout', '50ms', true)) AS s";
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     function: String,
-    rows: Vec<&'a [Value]>,
+    rows: Vec<Cow<'a, [Value]>>,
     form: Form,
 }
 
@@ -34,28 +35,28 @@ enum Form {
     One,
     /// The same, and it gives up soon where the row is locked.
     Patient,
-    /// With those of many, each a column. Its answers are numbered from 1, in a column `nth`.
-    Many,
-    /// One call for each row; numbered likewise.
+    /// One call for each row. Its answers are numbered from 1, in a column `nth`.
     Each,
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn one(schema: &str, function: &'static str, values: &'a [Value]) -> Self {
-        Self { function: format!("\"{schema}\".{function}"), rows: vec![values], form: Form::One }
+        Self { function: format!("\"{schema}\".{function}"), rows: vec![values.into()], form: Form::One }
     }
 
     /// One of one kind, or many, whose keys are new if they are like those before: then the answers are numbered from 1, in a column `nth`. Gives up where a row stays
     /// locked.
     pub(crate) fn patient(schema: &str, asks: &'a [Ask], are_new: bool) -> Self {
         let shape = asks.first().map(|ask| ask.shape);
-        let (function, form) = match shape {
-            Some(Shape { new: Some(new), .. }) if asks.len() > 1 && are_new => (new, Form::Many),
-            Some(Shape { many: Some(many), .. }) if asks.len() > 1 => (many, Form::Many),
-            Some(shape) if asks.len() > 1 => (shape.function, Form::Each),
-            shape => (shape.map_or("", |shape| shape.function), Form::Patient),
+        let rows: Vec<_> = asks.iter().map(|ask| ask.values.as_slice()).collect();
+        let all = |function| (function, vec![columns(&rows).into()], Form::One);
+        let each = |function, form| (function, rows.iter().map(|row| (*row).into()).collect(), form);
+        let (function, rows, form) = match shape {
+            Some(Shape { new: Some(new), .. }) if asks.len() > 1 && are_new => all(new),
+            Some(Shape { many: Some(many), .. }) if asks.len() > 1 => all(many),
+            Some(shape) if asks.len() > 1 => each(shape.function, Form::Each),
+            shape => each(shape.map_or("", |shape| shape.function), Form::Patient),
         };
-        let rows = asks.iter().map(|ask| ask.values.as_slice()).collect();
         Self { function: format!("\"{schema}\".{function}"), rows, form }
     }
 
@@ -72,11 +73,11 @@ impl<'a> Call<'a> {
 
     /// Sends it with its values bound. `named`: the statement is prepared once for each connection.
     pub(crate) async fn send_bound(&self, conn: &mut PgConnection, named: bool) -> Result<Vec<PgRow>, Error> {
-        let of_columns = self.is_of_columns();
+        let is_of_many = self.is_of_many();
         let count = self.width() + 1;
         // A column of one value stands for as many as there are rows.
         let place = |at| {
-            if of_columns {
+            if is_of_many {
                 format!(
                     "CASE pg_catalog.cardinality(${at}) WHEN 1 \
                      THEN pg_catalog.array_fill((${at})[1],${count}) ELSE ${at} END"
@@ -92,11 +93,13 @@ impl<'a> Call<'a> {
             _ => function,
         };
         let query = sqlx::query(AssertSqlSafe(sql)).persistent(named);
-        let query = if of_columns {
-            let query = Column::of(&self.rows).into_iter().fold(query, |query, column| column.bind(query));
+        let query = if is_of_many {
+            let query = Column::of(&self.rows.iter().map(|row| &**row).collect::<Vec<_>>())
+                .into_iter()
+                .fold(query, |query, column| column.bind(query));
             query.bind(vec![i32::try_from(self.rows.len()).unwrap_or(i32::MAX)])
         } else {
-            let values = self.rows.iter().copied().flatten().cloned();
+            let values = self.rows.iter().flat_map(|row| row.iter()).cloned();
             values.fold(query, |query, value| value.bind(query))
         };
         query.fetch_all(conn).await
@@ -109,7 +112,7 @@ impl<'a> Call<'a> {
             written.push_str(separator);
             separator = ",";
             let mut values = self.rows.iter().filter_map(|row| row.get(at));
-            if self.is_of_columns() {
+            if self.is_of_many() {
                 write_column(&mut written, values);
             } else if let Some(value) = values.next() {
                 value.write(&mut written);
@@ -118,15 +121,15 @@ impl<'a> Call<'a> {
         self.around(&written)
     }
 
-    fn is_of_columns(&self) -> bool {
-        matches!(self.form, Form::Many | Form::Each)
+    fn is_of_many(&self) -> bool {
+        self.form == Form::Each
     }
 
     /// The statement with these arguments.
     fn around(&self, arguments: &str) -> String {
         let function = &self.function;
         match self.form {
-            Form::One | Form::Many | Form::Patient => format!("SELECT a.* FROM {function}({arguments}) AS a"),
+            Form::One | Form::Patient => format!("SELECT a.* FROM {function}({arguments}) AS a"),
             Form::Each => {
                 let names: Vec<_> = (1..=self.width()).map(|at| format!("a{at}")).collect();
                 let names = names.join(",");
@@ -161,8 +164,8 @@ mod tests {
         let one = Call::one("s", "f", &values).written();
         assert_eq!(one, r#"SELECT a.* FROM "s".f(E'\\x6b'::bytea,7::bigint) AS a"#);
         let asks = asks(&["k", "l"]);
-        let many = Call::patient("s", &asks, true).around("$1,$2,$3");
-        let end = "CROSS JOIN unnest($1,$2,$3) WITH ORDINALITY AS t(a1,a2,a3,nth) CROSS JOIN LATERAL \"s\".read(a1,a2,a3) AS a";
+        let many = Call::patient("s", &asks, true).around("$1");
+        let end = "CROSS JOIN unnest($1) WITH ORDINALITY AS t(a1,nth) CROSS JOIN LATERAL \"s\".read(a1) AS a";
         assert!(many.ends_with(end), "{many}");
     }
 }

@@ -1,6 +1,6 @@
 //! Pages of records: a range of the table, in its order.
 
-use crate::{answer, call::Call, error::Failure, store::PostgresStore, value::Value};
+use crate::{answer, call::Call, error::Failure, named, store::PostgresStore, value::Value};
 use hapax_core::{
     Key, Name, Scope, StoreResult,
     idempotency::{List, Page, StateFilter},
@@ -12,7 +12,9 @@ const OP: &str = "list keys";
 impl PostgresStore {
     /// The page that was asked for.
     pub(crate) async fn page(&self, req: &List) -> StoreResult<Page> {
-        let Some((scope, key)) = start(req) else { return Ok(Page::default()) };
+        let Some((from, end)) = range(req) else { return Ok(Page::default()) };
+        // In one scope, all keys between the two begin with it.
+        let prefix = if req.scope.is_some() { "" } else { req.prefix.as_str() };
         let state = req.state.map(|state| match state {
             StateFilter::Pending => 0,
             StateFilter::Done => 1,
@@ -21,12 +23,9 @@ impl PostgresStore {
         // One more than asked for tells whether there are more.
         let limit = i64::try_from(req.limit).unwrap_or(i64::MAX).saturating_add(1);
         let values = [
-            Value::bytes(req.namespace.as_str().as_bytes()),
-            Value::Bytes(Some(scope)),
-            Value::Bytes(Some(key)),
-            Value::Bytes(req.scope.as_ref().map(|scope| scope.as_str().as_bytes().to_vec())),
-            Value::bytes(req.prefix.as_bytes()),
-            Value::Bytes(end(req.prefix.as_bytes())),
+            Value::Bytes(Some(from)),
+            Value::Bytes(Some(end)),
+            Value::bytes(prefix.as_bytes()),
             Value::Small(state),
             Value::Big(limit),
         ];
@@ -44,29 +43,31 @@ impl PostgresStore {
 }
 
 fn name(row: &PgRow, req: &List) -> Result<Option<Name>, Error> {
-    let text = |name: &str| -> Result<_, Error> {
-        let bytes: Vec<u8> = row.try_get(name)?;
-        Ok(String::from_utf8(bytes).unwrap_or_default())
-    };
-    let (scope, key) = (Scope::from_shown(&text("scope")?), Key::from_shown(&text("key")?));
+    let bytes: Vec<u8> = row.try_get("name")?;
+    let Some((scope, key)) = named::split(&bytes, &req.namespace) else { return Ok(None) };
+    let (scope, key) = (Scope::from_shown(&scope), Key::from_shown(&key));
     Ok(scope.ok().zip(key.ok()).map(|(scope, key)| Name::new(&req.namespace, &scope, &key)))
 }
 
-/// Scope and key from which on to look; none where there is nothing.
-fn start(req: &List) -> Option<(Vec<u8>, Vec<u8>)> {
-    let bytes = |text: &str| text.as_bytes().to_vec();
-    let prefix = bytes(&req.prefix);
+/// The first name to look at, and one after the last; none where there is nothing.
+fn range(req: &List) -> Option<(Vec<u8>, Vec<u8>)> {
+    let prefix = req.prefix.as_bytes();
+    let place = |scope: Option<&Scope>| named::place(req.namespace.as_str(), scope.map(Scope::as_str));
     // The next key in the order of bytes.
-    let next = |key: &Key| [key.as_str().as_bytes(), &[0]].concat();
-    match (&req.scope, &req.after) {
-        (Some(scope), Some((after, _))) if after > scope => None,
-        (Some(scope), Some((after, key))) if after == scope => {
-            Some((bytes(scope.as_str()), next(key).max(prefix)))
-        }
-        (Some(scope), _) => Some((bytes(scope.as_str()), prefix)),
-        (None, Some((after, key))) => Some((bytes(after.as_str()), next(key))),
-        (None, None) => Some((Vec::new(), Vec::new())),
-    }
+    let after = req.after.as_ref().map(|(scope, key)| (scope, [key.as_str().as_bytes(), &[0]].concat()));
+    let at = |scope: &Scope, key: &[u8]| [place(Some(scope)).as_slice(), key].concat();
+    let from = match (&req.scope, after) {
+        (Some(scope), Some((after, _))) if after > scope => return None,
+        (Some(scope), Some((after, key))) if after == scope => at(scope, &key).max(at(scope, prefix)),
+        (Some(scope), _) => at(scope, prefix),
+        (None, Some((after, key))) => at(after, &key),
+        (None, None) => place(None),
+    };
+    let end = match (&req.scope, end(prefix)) {
+        (Some(scope), Some(end)) => at(scope, &end),
+        (scope, _) => named::behind(place(scope.as_ref())),
+    };
+    Some((from, end))
 }
 
 /// The first key after all that start with a prefix; none where every key does.

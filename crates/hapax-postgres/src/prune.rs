@@ -11,13 +11,8 @@ const OP: &str = "prune";
 const ROWS: i64 = 1_024;
 const MOST: usize = 256;
 
-/// After this name the next look begins. In the order of the table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Position {
-    namespace: Vec<u8>,
-    scope: Vec<u8>,
-    key: Vec<u8>,
-}
+/// After this name the next look begins.
+pub(crate) type Position = Vec<u8>;
 
 impl PostgresStore {
     /// Looks at the whole table once at most, and no longer than a call may take; the next call goes on from there.
@@ -36,7 +31,7 @@ impl PostgresStore {
                     Some(last) => at = last,
                     // The end of the table: on from its beginning, where the look did not begin there.
                     None => {
-                        at = Position::default();
+                        at = Position::new();
                         if again || start == at {
                             break;
                         }
@@ -54,13 +49,7 @@ impl PostgresStore {
 
     /// How many went, and the last row that was looked at; none at the end of the table.
     async fn look(&self, at: &Position, most: usize) -> StoreResult<(usize, Option<Position>)> {
-        let values = [
-            Value::bytes(&at.namespace),
-            Value::bytes(&at.scope),
-            Value::bytes(&at.key),
-            Value::Big(ROWS),
-            Value::Big(i64::try_from(most).unwrap_or(ROWS)),
-        ];
+        let values = [Value::bytes(at), Value::Big(ROWS), Value::Big(i64::try_from(most).unwrap_or(ROWS))];
         let call = Call::one(self.schema(), "prune", &values);
         let rows = self.sessions.call_within_limit(&call).await.map_err(|failure| failure.error(OP))?;
         let row = rows.first().ok_or_else(|| Failure::nonsense(&self.sessions.place).error(OP))?;
@@ -69,11 +58,7 @@ impl PostgresStore {
 }
 
 fn read(row: &PgRow) -> Result<(usize, Option<Position>), Error> {
-    let part = |name: &str| row.try_get::<Option<Vec<u8>>, _>(name);
     let gone = usize::try_from(row.try_get::<i64, _>("gone")?).unwrap_or(0);
-    let last = match (part("namespace")?, part("scope")?, part("key")?) {
-        (Some(namespace), Some(scope), Some(key)) => Some(Position { namespace, scope, key }),
-        _ => None,
-    };
+    let last = row.try_get("last")?;
     Ok((gone, last))
 }

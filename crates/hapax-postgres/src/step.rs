@@ -1,6 +1,6 @@
 //! The steps: which function of the server takes each, with what, and what its words mean.
 
-use crate::{answer::Answer, value::Value};
+use crate::{answer::Answer, named, value::Value};
 use hapax_core::{
     Fingerprint, Name, Span, Token,
     idempotency::{
@@ -38,20 +38,19 @@ pub(crate) trait Step: Sync {
     }
 
     /// `None`: the answer makes no sense.
-    fn read(&self, answer: Answer) -> Option<Self::Answer>;
+    fn read(&self, answer: Answer<'_>) -> Option<Self::Answer>;
 
     /// Everything that the function is called with.
     fn values(&self) -> Vec<Value> {
-        let name = self.name();
-        let parts = [name.namespace(), name.scope(), name.key()];
-        let mut values: Vec<_> = parts.iter().map(|part| Value::bytes(part.as_bytes())).collect();
+        let mut values = Vec::with_capacity(8);
+        values.push(Value::Bytes(Some(named::joined(self.name()))));
         self.more(&mut values);
         values
     }
 }
 
 fn token(token: &Token) -> Value {
-    Value::bytes(token.as_bytes())
+    Value::Token(*token.as_bytes())
 }
 
 fn fingerprint(fingerprint: &Fingerprint) -> [Value; 2] {
@@ -67,8 +66,8 @@ fn receipt(receipt: &Receipt) -> [Value; 2] {
     [Value::bytes(receipt.codec.as_bytes()), Value::bytes(&receipt.bytes)]
 }
 
-fn written(answer: &Answer) -> Option<Write> {
-    match answer.said.as_str() {
+fn written(answer: &Answer<'_>) -> Option<Write> {
+    match answer.said {
         "applied" => Some(Write::Applied),
         "fenced" => Some(Write::Fenced),
         _ => None,
@@ -91,8 +90,8 @@ impl Step for Reserve {
         values.extend(fingerprint(&self.fingerprint));
         values.push(span(self.lease));
     }
-    fn read(&self, answer: Answer) -> Option<Reserved> {
-        match answer.said.as_str() {
+    fn read(&self, answer: Answer<'_>) -> Option<Reserved> {
+        match answer.said {
             "yours" => answer.lease().map(|(until, first_at)| Reserved::Yours { until, first_at }),
             "held" => answer.record.map(Reserved::Held),
             _ => None,
@@ -103,7 +102,7 @@ impl Step for Reserve {
 impl Step for Complete {
     type Answer = Completed;
     const OP: &'static str = "keep a receipt";
-    const FUNCTION: &'static str = "complete";
+    const FUNCTION: &'static str = "complete_named";
     const MANY: Option<&'static str> = Some("complete_many");
 
     fn name(&self) -> &Name {
@@ -123,8 +122,8 @@ impl Step for Complete {
     fn receipt(&self) -> Option<&Receipt> {
         Some(&self.receipt)
     }
-    fn read(&self, answer: Answer) -> Option<Completed> {
-        match answer.said.as_str() {
+    fn read(&self, answer: Answer<'_>) -> Option<Completed> {
+        match answer.said {
             "stored" => Some(Completed::Stored),
             "already_done" => Some(Completed::AlreadyDone),
             "stored_late" => Some(Completed::StoredLate),
@@ -140,7 +139,7 @@ pub(crate) struct Release<'a>(pub(crate) &'a Name, pub(crate) Token);
 impl Step for Release<'_> {
     type Answer = Write;
     const OP: &'static str = "release a key";
-    const FUNCTION: &'static str = "release";
+    const FUNCTION: &'static str = "release_named";
     // Sent again, it would say that the token was fenced.
     const RESEND: bool = false;
 
@@ -150,7 +149,7 @@ impl Step for Release<'_> {
     fn more(&self, values: &mut Vec<Value>) {
         values.push(token(&self.1));
     }
-    fn read(&self, answer: Answer) -> Option<Write> {
+    fn read(&self, answer: Answer<'_>) -> Option<Write> {
         written(&answer)
     }
 }
@@ -169,7 +168,7 @@ impl Step for ForceRelease<'_> {
         self.0
     }
     fn more(&self, _: &mut Vec<Value>) {}
-    fn read(&self, answer: Answer) -> Option<Write> {
+    fn read(&self, answer: Answer<'_>) -> Option<Write> {
         written(&answer)
     }
 }
@@ -189,8 +188,8 @@ impl Step for Extend<'_> {
         values.push(token(&self.1));
         values.push(span(self.2));
     }
-    fn read(&self, answer: Answer) -> Option<Extended> {
-        match answer.said.as_str() {
+    fn read(&self, answer: Answer<'_>) -> Option<Extended> {
+        match answer.said {
             "until" => answer.until.map(Extended::Until),
             "fenced" => Some(Extended::Fenced),
             _ => None,
@@ -211,8 +210,8 @@ impl Step for Retake {
         values.extend(fingerprint(&self.fingerprint));
         values.push(span(self.lease));
     }
-    fn read(&self, answer: Answer) -> Option<Retaken> {
-        match answer.said.as_str() {
+    fn read(&self, answer: Answer<'_>) -> Option<Retaken> {
+        match answer.said {
             "yours" => answer.lease().map(|(until, first_at)| Retaken::Yours { until, first_at }),
             "changed" => Some(Retaken::Changed(answer.record)),
             _ => None,
@@ -234,8 +233,8 @@ impl Step for DropUnknown<'_> {
     fn more(&self, values: &mut Vec<Value>) {
         values.push(token(&self.1));
     }
-    fn read(&self, answer: Answer) -> Option<Dropped> {
-        match answer.said.as_str() {
+    fn read(&self, answer: Answer<'_>) -> Option<Dropped> {
+        match answer.said {
             "dropped" => Some(Dropped::Dropped),
             "refused" => Some(Dropped::Refused),
             "fenced" => Some(Dropped::Fenced),
@@ -275,8 +274,8 @@ impl Step for Resolve {
             Resolution::DidNot | Resolution::Forget => None,
         }
     }
-    fn read(&self, answer: Answer) -> Option<Resolved> {
-        match answer.said.as_str() {
+    fn read(&self, answer: Answer<'_>) -> Option<Resolved> {
+        match answer.said {
             "applied" => Some(Resolved::Applied),
             "changed" => Some(Resolved::Changed(answer.record)),
             _ => None,
@@ -296,7 +295,7 @@ impl Step for Read<'_> {
         self.0
     }
     fn more(&self, _: &mut Vec<Value>) {}
-    fn read(&self, answer: Answer) -> Option<Option<Record>> {
+    fn read(&self, answer: Answer<'_>) -> Option<Option<Record>> {
         (answer.said == "record").then_some(answer.record)
     }
 }

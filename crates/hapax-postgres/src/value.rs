@@ -1,7 +1,7 @@
 //! What a function of the server is called with: written into the statement, or bound to it.
 
 use sqlx::{Postgres, postgres::PgArguments, query::Query};
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 /// A statement to which values are bound.
 pub(crate) type Bound<'q> = Query<'q, Postgres, PgArguments>;
@@ -10,13 +10,15 @@ pub(crate) type Bound<'q> = Query<'q, Postgres, PgArguments>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Bytes(Option<Vec<u8>>),
+    Token([u8; 16]),
     Big(i64),
     Int(i32),
     Small(Option<i16>),
-    /// A list that one call takes.
+    /// A list that one call takes, as the rest are.
     ManyBytes(Vec<Option<Vec<u8>>>),
-    /// Likewise.
     ManyBig(Vec<Option<i64>>),
+    ManyInt(Option<Vec<i32>>),
+    ManySmall(Vec<i16>),
 }
 
 /// The same argument of many calls.
@@ -33,10 +35,11 @@ impl Value {
         Self::Bytes(Some(bytes.to_vec()))
     }
 
-    /// Of a part of a name.
+    /// None where it has none.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Bytes(Some(bytes)) => bytes,
+            Self::Token(bytes) => bytes,
             _ => &[],
         }
     }
@@ -45,6 +48,7 @@ impl Value {
     pub(crate) fn write(&self, sql: &mut String) {
         match self {
             Self::Bytes(bytes) => write_bytes(sql, bytes.as_deref()),
+            Self::Token(bytes) => write_bytes(sql, Some(bytes)),
             Self::Big(number) => put(sql, format_args!("{number}::bigint")),
             Self::Int(number) => put(sql, format_args!("{number}::integer")),
             Self::Small(number) => write_small(sql, *number),
@@ -56,38 +60,34 @@ impl Value {
                 }
                 sql.push_str("}'::bytea[]");
             }
-            Self::ManyBig(list) => {
-                sql.push_str("'{");
-                for (at, number) in list.iter().enumerate() {
-                    separate(sql, at);
-                    match number {
-                        Some(number) => put(sql, format_args!("{number}")),
-                        None => sql.push_str("NULL"),
-                    }
-                }
-                sql.push_str("}'::bigint[]");
-            }
+            Self::ManyBig(list) => write_numbers(sql, list.iter().copied(), "bigint"),
+            Self::ManyInt(Some(list)) => write_numbers(sql, list.iter().copied().map(Some), "integer"),
+            Self::ManyInt(None) => sql.push_str("NULL::integer[]"),
+            Self::ManySmall(list) => write_numbers(sql, list.iter().copied().map(Some), "smallint"),
         }
     }
 
     pub(crate) fn bind(self, query: Bound<'_>) -> Bound<'_> {
         match self {
             Self::Bytes(bytes) => query.bind(bytes),
+            Self::Token(bytes) => query.bind(bytes.to_vec()),
             Self::Big(number) => query.bind(number),
             Self::Int(number) => query.bind(number),
             Self::Small(number) => query.bind(number),
             Self::ManyBytes(list) => query.bind(list),
             Self::ManyBig(list) => query.bind(list),
+            Self::ManyInt(list) => query.bind(list),
+            Self::ManySmall(list) => query.bind(list),
         }
     }
 
     fn column(&self) -> Column {
         match self {
             // Lists are in no call of which there are many.
-            Self::Bytes(_) | Self::ManyBytes(_) => Column::Bytes(Vec::new()),
+            Self::Bytes(_) | Self::Token(_) | Self::ManyBytes(_) => Column::Bytes(Vec::new()),
             Self::Big(_) | Self::ManyBig(_) => Column::Big(Vec::new()),
-            Self::Int(_) => Column::Int(Vec::new()),
-            Self::Small(_) => Column::Small(Vec::new()),
+            Self::Int(_) | Self::ManyInt(_) => Column::Int(Vec::new()),
+            Self::Small(_) | Self::ManySmall(_) => Column::Small(Vec::new()),
         }
     }
 }
@@ -108,6 +108,7 @@ impl Column {
     fn push(&mut self, value: Value) {
         match (self, value) {
             (Self::Bytes(column), Value::Bytes(value)) => column.push(value),
+            (Self::Bytes(column), Value::Token(value)) => column.push(Some(value.to_vec())),
             (Self::Big(column), Value::Big(value)) => column.push(value),
             (Self::Int(column), Value::Int(value)) => column.push(value),
             (Self::Small(column), Value::Small(value)) => column.push(value),
@@ -144,17 +145,30 @@ pub(crate) fn write_column<'a>(sql: &mut String, values: impl Iterator<Item = &'
         separator = ",";
         match value {
             Value::Bytes(bytes) => push_element(sql, bytes.as_deref()),
-            Value::Small(None) | Value::ManyBytes(_) | Value::ManyBig(_) => sql.push_str("NULL"),
+            Value::Token(bytes) => push_element(sql, Some(bytes)),
             Value::Big(number) => put(sql, format_args!("{number}")),
             Value::Int(number) => put(sql, format_args!("{number}")),
             Value::Small(Some(number)) => put(sql, format_args!("{number}")),
+            _ => sql.push_str("NULL"),
         }
         kind = match value {
-            Value::Bytes(_) | Value::ManyBytes(_) => "bytea",
             Value::Big(_) | Value::ManyBig(_) => "bigint",
-            Value::Int(_) => "integer",
-            Value::Small(_) => "smallint",
+            Value::Int(_) | Value::ManyInt(_) => "integer",
+            Value::Small(_) | Value::ManySmall(_) => "smallint",
+            Value::Bytes(_) | Value::Token(_) | Value::ManyBytes(_) => "bytea",
         };
+    }
+    put(sql, format_args!("}}'::{kind}[]"));
+}
+
+fn write_numbers<N: Display>(sql: &mut String, list: impl Iterator<Item = Option<N>>, kind: &str) {
+    sql.push_str("'{");
+    for (at, number) in list.enumerate() {
+        separate(sql, at);
+        match number {
+            Some(number) => put(sql, format_args!("{number}")),
+            None => sql.push_str("NULL"),
+        }
     }
     put(sql, format_args!("}}'::{kind}[]"));
 }
@@ -182,12 +196,17 @@ fn are_equal<'a>(mut values: impl Iterator<Item = &'a Value>) -> bool {
 }
 
 fn push_hex(sql: &mut String, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    const MOST: usize = 64;
     sql.reserve(bytes.len() * 2);
-    let digit = |half: u8| char::from(DIGITS.get(usize::from(half)).copied().unwrap_or_default());
-    for byte in bytes {
-        sql.push(digit(byte >> 4));
-        sql.push(digit(byte & 15));
+    let mut digits = [0; MOST * 2];
+    for chunk in bytes.chunks(MOST) {
+        // Neither can fail: there is room for two digits a byte.
+        if let Some(digits) = digits.get_mut(..chunk.len() * 2)
+            && hex::encode_to_slice(chunk, digits).is_ok()
+            && let Ok(digits) = std::str::from_utf8(digits)
+        {
+            sql.push_str(digits);
+        }
     }
 }
 

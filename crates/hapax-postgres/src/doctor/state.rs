@@ -109,7 +109,7 @@ impl State {
                 "the primary key of the table is gone or not valid: one key may have two records",
                 format!(
                     "stop what uses the store and REINDEX TABLE \"{schema}\".idempotency; where the key is gone, ALTER \
-                     TABLE \"{schema}\".idempotency ADD PRIMARY KEY (namespace, scope, key)"
+                     TABLE \"{schema}\".idempotency ADD PRIMARY KEY (name)"
                 ),
             );
         }

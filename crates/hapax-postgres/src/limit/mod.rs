@@ -24,7 +24,8 @@ const RESET: &str = "reset a rate limit";
 const PRUNE: &str = "forget rate limits";
 
 /// Sent again, it would count twice.
-const ONE: Shape = Shape { function: "limit_decide_one", many: None, new: None, busy: None, resend: false };
+const ONE: Shape =
+    Shape { function: "limit_decide_one", many: None, new: None, busy: None, resend: false, parts: 3 };
 
 #[async_trait]
 impl LimitStore for PostgresStore {

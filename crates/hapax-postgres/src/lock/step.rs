@@ -103,7 +103,7 @@ impl PostgresStore {
 
 /// A step that may be sent once more when its reply was lost: it knows its own token, or changes nothing then.
 fn again(function: &'static str) -> Shape {
-    Shape { function, many: None, new: None, busy: None, resend: true }
+    Shape { function, many: None, new: None, busy: None, resend: true, parts: 3 }
 }
 
 fn token(token: &Token) -> Value {

@@ -10,8 +10,8 @@ use hapax_core::{
 use sqlx::{Error, Row as _, postgres::PgRow};
 
 const OP: &str = "take jobs";
-/// Which arguments of the function `complete` are bytes; the others are numbers.
-const BYTES: [bool; 10] = [true, true, true, true, false, true, false, true, true, false];
+/// Which arguments of the function `complete_named` are bytes; the others are numbers.
+const BYTES: [bool; 8] = [true, true, false, true, false, true, true, false];
 
 impl PostgresStore {
     pub(super) async fn take_step(&self, req: &Step) -> StoreResult<Stepped> {
@@ -81,6 +81,7 @@ fn keys(finishes: &[Finish]) -> Vec<Value> {
         values.push(if is_bytes {
             let bytes = column.map(|value| match value {
                 Some(Value::Bytes(bytes)) => bytes.clone(),
+                Some(Value::Token(token)) => Some(token.to_vec()),
                 _ => None,
             });
             Value::ManyBytes(bytes.collect())

@@ -126,7 +126,7 @@ async fn batches_of_new_keys_find_the_one_that_is_not() {
     assert!(is_yours(&store.reserve(&held).await.unwrap()));
     let over = reserve("over");
     assert!(is_yours(&store.reserve(&over).await.unwrap()));
-    place.run("UPDATE S.idempotency SET until = 1 WHERE key = 'over'").await;
+    place.run("UPDATE S.idempotency SET until = 1 WHERE S.key_of(name) = 'over'").await;
     for round in 0..20 {
         let mut batch: Vec<_> = (0..5).map(|n| reserve(&format!("{round}-{n}"))).collect();
         let is_last = round == 19;

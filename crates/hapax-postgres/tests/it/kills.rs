@@ -50,7 +50,8 @@ async fn row_and_receipt_of_a_killed_transaction_are_never_apart() {
             let key = format!("k-{round}");
             let told = killed(&place, &store, &key, victim, window.mul_f64(random()), &mut killer).await;
             let rows = place.number(&format!("SELECT count(*) FROM S.orders WHERE id = '{key}'")).await;
-            let done = format!("SELECT count(*) FROM S.idempotency WHERE key = '{key}' AND state = 1");
+            let done =
+                format!("SELECT count(*) FROM S.idempotency WHERE S.key_of(name) = '{key}' AND state = 1");
             assert_eq!(rows, place.number(&done).await, "{victim:?}, {key}");
             assert!(rows == 1 || !told, "{victim:?}, {key}: a commit that was told is gone");
             met.told += usize::from(told);
@@ -63,7 +64,7 @@ async fn row_and_receipt_of_a_killed_transaction_are_never_apart() {
                 window = window.mul_f64(1.25);
             }
         }
-        let apart = "SELECT count(*) FROM S.orders o FULL JOIN (SELECT convert_from(key, 'UTF8') AS id \
+        let apart = "SELECT count(*) FROM S.orders o FULL JOIN (SELECT convert_from(S.key_of(name), 'UTF8') AS id \
                      FROM S.idempotency WHERE state = 1) r ON r.id = o.id WHERE o.id IS NULL OR r.id IS NULL";
         assert_eq!(place.number(apart).await, 0);
         println!("{victim:?}: {rounds} kills: {met:?}");

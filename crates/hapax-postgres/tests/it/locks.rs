@@ -69,7 +69,7 @@ async fn a_receipt_that_meets_a_lock_holds_up_no_other() {
         }
         let mut conn = place.raw().await;
         let mut tx = conn.begin().await.unwrap();
-        place.run_on(&mut tx, "SELECT 1 FROM S.idempotency WHERE key = 'b' FOR UPDATE").await;
+        place.run_on(&mut tx, "SELECT 1 FROM S.idempotency WHERE S.key_of(name) = 'b' FOR UPDATE").await;
         let results = batch.each_ref().map(complete);
         let answers = store.complete_many(&results).await;
         let kinds: Vec<_> =
@@ -128,7 +128,7 @@ async fn pruning_passes_over_locked_rows() {
     place.elapse(reserve("a").lease.get()).await;
     let mut conn = place.raw().await;
     let mut tx = conn.begin().await.unwrap();
-    place.run_on(&mut tx, "SELECT 1 FROM S.idempotency WHERE key = 'b' FOR UPDATE").await;
+    place.run_on(&mut tx, "SELECT 1 FROM S.idempotency WHERE S.key_of(name) = 'b' FOR UPDATE").await;
     assert_eq!(store.prune(100).await.unwrap(), 2);
     tx.rollback().await.unwrap();
     assert_eq!(store.prune(100).await.unwrap(), 1);

@@ -177,7 +177,7 @@ async fn workers_do_not_wait_for_a_step_that_does_not_end() {
         .run_on(
             &mut tx,
             &format!(
-                "SELECT * FROM S.queue_step('default', 'jobs', 'main', 'slow', 2, 60000, 3, {none}, {none}, '{{}}', '{{}}')"
+                "SELECT * FROM S.queue_step('default', 'jobs', 'main', 'slow', 2, 60000, 3, {none}, {none})"
             ),
         )
         .await;

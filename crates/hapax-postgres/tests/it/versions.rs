@@ -66,7 +66,7 @@ async fn an_empty_schema_is_used() {
 async fn a_function_that_is_gone_is_another_version() {
     let place = Place::new();
     let store = place.store().await;
-    place.run("ALTER FUNCTION S.release RENAME TO release_2").await;
+    place.run("ALTER FUNCTION S.release_named RENAME TO release_2").await;
     let req = reserve("k");
     assert!(is_yours(&store.reserve(&req).await.unwrap()));
     assert_eq!(store.release(&req.name, &req.token).await.unwrap_err().kind(), StoreErrorKind::Version);

@@ -2,8 +2,8 @@
 
 use crate::support::{Place, complete, is_done, is_yours, reserve};
 use hapax_core::{
-    Applied, StoreErrorKind,
-    idempotency::{Completed, IdempotencyStore, Reserved, Write},
+    Applied, Key, Name, Namespace, Scope, StoreErrorKind,
+    idempotency::{Completed, IdempotencyStore, List, Reserve, Reserved, Write},
 };
 use sqlx::Connection as _;
 
@@ -107,15 +107,34 @@ async fn an_error_within_leaves_nothing() {
 
 async fn other_languages_can_complete() {
     let place = Place::new();
-    let (store, req) = (place.store().await, reserve("k"));
-    assert!(is_yours(&store.reserve(&req).await.unwrap()));
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
-    let (token, digest) = (hex(req.token.as_bytes()), hex(req.fingerprint.digest()));
-    let sql = format!(
-        "SELECT (said = 'stored')::int::bigint FROM S.complete('default', 'test', 'k', '\\x{token}', {}, '\\x{digest}', \
-         1::smallint, 'json/1', '{{}}', 60000)",
-        req.fingerprint.version(),
-    );
-    assert_eq!(place.number(&sql).await, 1);
-    assert!(is_done(store.read(&req.name).await.unwrap().as_ref()));
+    let store = place.store().await;
+    let hex = |bytes: &[u8]| format!("'\\x{}'", hex::encode(bytes));
+    // A zero byte stands between the parts of a row's name, and may be in each of them.
+    for (scope, key) in [("test", "k"), ("a", "\0b"), ("a\0", "b"), ("\0\0b\0", "é\0")] {
+        let (scope, key) = (Scope::new(scope).unwrap(), Key::new(key).unwrap());
+        let req = Reserve { name: Name::new(&Namespace::default(), &scope, &key), ..reserve("k") };
+        let [namespace, in_scope, in_key] =
+            [req.name.namespace(), req.name.scope(), req.name.key()].map(|part| hex(part.as_bytes()));
+        let of = format!("{namespace}, {in_scope}, {in_key}, {}", hex(req.token.as_bytes()));
+
+        assert!(is_yours(&store.reserve(&req).await.unwrap()));
+        let release = format!("SELECT (said = 'applied')::int::bigint FROM S.release({of})");
+        assert_eq!(place.number(&release).await, 1);
+        assert_eq!(store.read(&req.name).await.unwrap(), None);
+
+        assert!(is_yours(&store.reserve(&req).await.unwrap()));
+        let complete = format!(
+            "SELECT (said = 'stored')::int::bigint FROM S.complete({of}, {}, {}, 1::smallint, 'json/1', '{{}}', 60000)",
+            req.fingerprint.version(),
+            hex(req.fingerprint.digest())
+        );
+        assert_eq!(place.number(&complete).await, 1);
+        assert!(is_done(store.read(&req.name).await.unwrap().as_ref()));
+        let row = format!("SELECT count(*) FROM S.idempotency WHERE S.key_of(name) = {in_key}");
+        assert_eq!(place.number(&row).await, 1);
+        let page = store.list(&List { scope: Some(scope), ..List::new(Namespace::default()) }).await.unwrap();
+        assert_eq!(page.records.iter().map(|(name, _)| name).collect::<Vec<_>>(), [&req.name]);
+        let begin = List { prefix: req.name.key().to_owned(), ..List::new(Namespace::default()) };
+        assert_eq!(store.list(&begin).await.unwrap().records.len(), 1);
+    }
 }

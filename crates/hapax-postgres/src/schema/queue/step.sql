@@ -40,7 +40,7 @@ CREATE FUNCTION queue_step(
     in_namespace bytea, in_queue bytea, in_group bytea, in_consumer bytea, in_want bigint, in_lease bigint,
     in_max_losses bigint, in_uids bytea[], in_deliveries bigint[], in_ends bigint[], in_afters bigint[],
     in_reasons bytea[], in_errors bytea[], in_keeps bigint[], in_codecs bytea[], in_results bytea[],
-    in_key_of bigint[], in_key_namespaces bytea[], in_key_scopes bytea[], in_keys bytea[], in_tokens bytea[],
+    in_key_of bigint[], in_key_names bytea[], in_tokens bytea[],
     in_key_fingerprint_versions bigint[], in_key_fingerprints bytea[], in_kinds bigint[], in_key_codecs bytea[],
     in_receipts bytea[], in_ttls bigint[]
 ) RETURNS SETOF stepped LANGUAGE plpgsql
@@ -81,12 +81,11 @@ DECLARE
     passed  passing[] := '{}';
 BEGIN
     -- In the order of their table. Apart from the jobs: a receipt is kept whoever has the job by now.
-    IF cardinality(in_keys) > 0 THEN
+    IF cardinality(in_key_names) > 0 THEN
         FOR at IN
-            SELECT x.nth FROM unnest(in_key_namespaces, in_key_scopes, in_keys) WITH ORDINALITY AS x(n, s, k, nth)
-            ORDER BY x.n, x.s, x.k
+            SELECT x.nth FROM unnest(in_key_names) WITH ORDINALITY AS x(name, nth) ORDER BY x.name
         LOOP
-            keys[at] := complete(in_key_namespaces[at], in_key_scopes[at], in_keys[at], in_tokens[at],
+            keys[at] := complete_named(in_key_names[at], in_tokens[at],
                 in_key_fingerprint_versions[at]::integer, in_key_fingerprints[at], in_kinds[at]::smallint,
                 in_key_codecs[at], in_receipts[at], in_ttls[at]);
         END LOOP;

@@ -1,7 +1,6 @@
--- Keeps a result, wherever it can be kept without touching another owner's. Public: any driver may call it within a
--- transaction of its own. Its signature stays; another one would get another name.
-CREATE FUNCTION complete(
-    in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea, in_fingerprint_version integer,
+-- Keeps a result, wherever it can be kept without touching another owner's.
+CREATE FUNCTION complete_named(
+    in_name bytea, in_token bytea, in_fingerprint_version integer,
     in_fingerprint bytea, in_kind smallint, in_codec bytea, in_receipt bytea, in_ttl bigint
 ) RETURNS answer LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -18,7 +17,7 @@ DECLARE
 BEGIN
     FOR attempt IN 1..100 LOOP
         SELECT * INTO locked FROM idempotency r
-        WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key FOR UPDATE;
+        WHERE r.name = in_name FOR UPDATE;
         moment := now_ms();
         first := moment;
         IF is_pending(locked) AND locked.token = in_token THEN
@@ -27,12 +26,12 @@ BEGIN
         slot := settle(locked, moment);
         made := (in_token, in_fingerprint_version, in_fingerprint, in_kind, in_codec, in_receipt, first, moment,
             moment + in_ttl)::result;
-        IF locked.key IS NULL THEN
+        IF locked.name IS NULL THEN
             INSERT INTO idempotency (
-                namespace, scope, key, format, state, token, fingerprint_version, fingerprint, first_at, until,
+                name, format, state, token, fingerprint_version, fingerprint, first_at, until,
                 completed_at, codec, receipt
             ) VALUES (
-                in_namespace, in_scope, in_key, 1, in_kind, in_token, in_fingerprint_version, in_fingerprint, first,
+                in_name, 1, in_kind, in_token, in_fingerprint_version, in_fingerprint, first,
                 moment + in_ttl, moment, in_codec, in_receipt
             ) ON CONFLICT DO NOTHING;
             IF FOUND THEN
@@ -40,7 +39,7 @@ BEGIN
             END IF;
             CONTINUE;
         END IF;
-        IF slot.key IS NULL THEN
+        IF slot.name IS NULL THEN
             PERFORM keep(locked, made);
             RETURN said('stored');
         END IF;
@@ -61,7 +60,7 @@ BEGIN
             late := slot.late;
             IF NOT has_late(slot, moment) OR (late.kind = 2 AND in_kind = 1) THEN
                 UPDATE idempotency r SET late = made
-                WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key;
+                WHERE r.name = in_name;
             END IF;
             RETURN said('stored_late');
         END IF;
@@ -77,5 +76,18 @@ BEGIN
         RETURN shown('superseded', slot);
     END LOOP;
     RAISE EXCEPTION 'the row never held still' USING ERRCODE = 'serialization_failure';
+END
+$$;
+
+-- The same. Public: any driver may call it within a transaction of its own. Its signature stays; another one would get
+-- another name.
+CREATE FUNCTION complete(
+    in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea, in_fingerprint_version integer,
+    in_fingerprint bytea, in_kind smallint, in_codec bytea, in_receipt bytea, in_ttl bigint
+) RETURNS answer LANGUAGE plpgsql
+SET search_path FROM CURRENT AS $$
+BEGIN
+    RETURN complete_named(joined(in_namespace, in_scope, in_key), in_token, in_fingerprint_version, in_fingerprint,
+        in_kind, in_codec, in_receipt, in_ttl);
 END
 $$;

@@ -1,5 +1,5 @@
 -- What is under a key.
-CREATE FUNCTION read(in_namespace bytea, in_scope bytea, in_key bytea) RETURNS answer LANGUAGE plpgsql STABLE
+CREATE FUNCTION read(in_name bytea) RETURNS answer LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
@@ -8,18 +8,14 @@ DECLARE
     slot idempotency;
 BEGIN
     SELECT * INTO slot FROM idempotency r
-    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key;
+    WHERE r.name = in_name;
     RETURN shown('record', settle(slot, now_ms()));
 END
 $$;
 
--- Records of a namespace from a place on, at most so many. Of one scope, in one state, with keys below an end: each
--- where it is given.
-CREATE FUNCTION list(
-    in_namespace bytea, in_from_scope bytea, in_from_key bytea, in_scope bytea, in_prefix bytea, in_end bytea,
-    in_state smallint, in_limit bigint
-) RETURNS TABLE (
-    scope bytea, key bytea, state smallint, token bytea, fingerprint_version integer, fingerprint bytea,
+-- Records whose names lie between two, at most so many. In one state, with a key that begins so: each where it is given.
+CREATE FUNCTION list(in_from bytea, in_end bytea, in_prefix bytea, in_state smallint, in_limit bigint) RETURNS TABLE (
+    name bytea, state smallint, token bytea, fingerprint_version integer, fingerprint bytea,
     first_at bigint, until bigint, completed_at bigint, codec bytea, receipt bytea
 ) LANGUAGE plpgsql STABLE ROWS 100
 SET search_path FROM CURRENT
@@ -32,19 +28,13 @@ DECLARE
     room   bigint := in_limit;
     moment bigint := now_ms();
 BEGIN
-    FOR slot IN
-        SELECT * FROM idempotency r
-        WHERE r.namespace = in_namespace AND (r.scope, r.key) >= (in_from_scope, in_from_key)
-        ORDER BY r.namespace, r.scope, r.key
-    LOOP
-        -- In one scope, keys with the prefix lie together, and the first came first.
-        EXIT WHEN room <= 0 OR slot.scope <> in_scope OR (in_scope IS NOT NULL AND slot.key >= in_end);
-        CONTINUE WHEN slot.key < in_prefix OR slot.key >= in_end;
+    FOR slot IN SELECT * FROM idempotency r WHERE r.name >= in_from AND r.name < in_end ORDER BY r.name LOOP
+        EXIT WHEN room <= 0;
+        CONTINUE WHEN in_prefix <> '' AND substring(key_of(slot.name) FOR octet_length(in_prefix)) <> in_prefix;
         seen := shown('record', settle(slot, moment));
         CONTINUE WHEN seen.state IS NULL OR seen.state <> in_state;
         room := room - 1;
-        scope := slot.scope;
-        key := slot.key;
+        name := slot.name;
         state := seen.state;
         token := seen.token;
         fingerprint_version := seen.fingerprint_version;

@@ -1,5 +1,5 @@
--- Frees the key of a token, or lets the late result take its place. Public, as complete is.
-CREATE FUNCTION release(in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea) RETURNS answer
+-- Frees the key of a token, or lets the late result take its place.
+CREATE FUNCTION release_named(in_name bytea, in_token bytea) RETURNS answer
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
@@ -9,7 +9,7 @@ DECLARE
     slot idempotency;
 BEGIN
     SELECT * INTO slot FROM idempotency r
-    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key FOR UPDATE;
+    WHERE r.name = in_name FOR UPDATE;
     IF is_pending(slot) AND slot.token = in_token THEN
         PERFORM finish(slot, now_ms());
         RETURN said('applied');
@@ -18,8 +18,16 @@ BEGIN
 END
 $$;
 
+-- The same. Public, as complete is.
+CREATE FUNCTION release(in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea) RETURNS answer LANGUAGE plpgsql
+SET search_path FROM CURRENT AS $$
+BEGIN
+    RETURN release_named(joined(in_namespace, in_scope, in_key), in_token);
+END
+$$;
+
 -- Ends a live reservation whoever holds it.
-CREATE FUNCTION force_release(in_namespace bytea, in_scope bytea, in_key bytea) RETURNS answer LANGUAGE plpgsql
+CREATE FUNCTION force_release(in_name bytea) RETURNS answer LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
@@ -30,7 +38,7 @@ DECLARE
     moment bigint;
 BEGIN
     SELECT * INTO locked FROM idempotency r
-    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key FOR UPDATE;
+    WHERE r.name = in_name FOR UPDATE;
     moment := now_ms();
     slot := settle(locked, moment);
     IF is_pending(slot) THEN

@@ -1,7 +1,7 @@
 -- Holds the key pending under a token, or answers what holds it. Locks nothing where the key is held; where somebody
 -- else has locked the row of a free one, it gives up soon, and the caller asks what is seen of it.
 CREATE FUNCTION reserve(
-    in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea, in_fingerprint_version integer,
+    in_name bytea, in_token bytea, in_fingerprint_version integer,
     in_fingerprint bytea, in_lease bigint
 ) RETURNS answer LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -17,13 +17,13 @@ BEGIN
     -- Between two looks the row may come and go.
     FOR attempt IN 1..100 LOOP
         SELECT * INTO slot FROM idempotency r
-        WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key;
+        WHERE r.name = in_name;
         moment := now_ms();
         IF NOT FOUND THEN
             INSERT INTO idempotency (
-                namespace, scope, key, format, state, token, fingerprint_version, fingerprint, first_at, until
+                name, format, state, token, fingerprint_version, fingerprint, first_at, until
             ) VALUES (
-                in_namespace, in_scope, in_key, 1, 0, in_token, in_fingerprint_version, in_fingerprint, moment,
+                in_name, 1, 0, in_token, in_fingerprint_version, in_fingerprint, moment,
                 moment + in_lease
             ) ON CONFLICT DO NOTHING;
             IF FOUND THEN
@@ -33,11 +33,11 @@ BEGIN
         END IF;
         IF slot.until <= moment AND is_readable(slot) THEN
             SELECT * INTO locked FROM idempotency r
-            WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key FOR UPDATE;
+            WHERE r.name = in_name FOR UPDATE;
             CONTINUE WHEN NOT FOUND;
             moment := now_ms();
             slot := settle(locked, moment);
-            IF slot.key IS NULL THEN
+            IF slot.name IS NULL THEN
                 PERFORM hold(
                     locked, in_token, in_fingerprint_version, in_fingerprint, moment + in_lease, moment, NULL::result);
                 RETURN said('yours', moment + in_lease, moment);
@@ -56,7 +56,7 @@ $$;
 -- What is seen of a key whose row stays locked: somebody is about to change it. Where nothing is seen, it is to be asked
 -- for again in a second.
 CREATE FUNCTION busy(
-    in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea, in_fingerprint_version integer,
+    in_name bytea, in_token bytea, in_fingerprint_version integer,
     in_fingerprint bytea, in_lease bigint
 ) RETURNS answer LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -68,13 +68,13 @@ DECLARE
     moment bigint;
 BEGIN
     SELECT * INTO slot FROM idempotency r
-    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key;
+    WHERE r.name = in_name;
     moment := now_ms();
     slot := settle(slot, moment);
     IF is_pending(slot) AND slot.token = in_token THEN
         RETURN said('yours', slot.until, slot.first_at);
     END IF;
-    IF slot.key IS NOT NULL THEN
+    IF slot.name IS NOT NULL THEN
         RETURN shown('held', slot);
     END IF;
     -- Nothing that can be seen: as if whoever holds the lock had asked for the same.

@@ -4,6 +4,46 @@ CREATE FUNCTION now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 $$;
 
+-- The name of a row: namespace and scope, each with a zero byte behind it, and the key. A zero byte within one of the two
+-- has a byte 255 behind it, which no text begins with. So no two names meet, and they are in the order of their parts.
+CREATE FUNCTION joined(in_namespace bytea, in_scope bytea, in_key bytea) RETURNS bytea LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    name bytea := '';
+    part bytea;
+BEGIN
+    FOREACH part IN ARRAY ARRAY[in_namespace, in_scope] LOOP
+        IF position(decode('00', 'hex') IN part) > 0 THEN
+            SELECT string_agg(
+                CASE get_byte(part, x.at) WHEN 0 THEN decode('00ff', 'hex') ELSE substring(part FROM x.at + 1 FOR 1) END,
+                '' ORDER BY x.at)
+            INTO part FROM generate_series(0, octet_length(part) - 1) AS x(at);
+        END IF;
+        name := name || part || decode('00', 'hex');
+    END LOOP;
+    RETURN name || in_key;
+END
+$$;
+
+-- The key in a name.
+CREATE FUNCTION key_of(in_name bytea) RETURNS bytea LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    rest  bytea := in_name;
+    parts integer := 2;
+    ends  integer;
+BEGIN
+    WHILE parts > 0 LOOP
+        ends := position(decode('00', 'hex') IN rest);
+        -- Of a name that hapax did not write.
+        EXIT WHEN ends = 0;
+        rest := substring(rest FROM ends + 1);
+        IF rest = '' OR get_byte(rest, 0) <> 255 THEN
+            parts := parts - 1;
+        END IF;
+    END LOOP;
+    RETURN rest;
+END
+$$;
+
 -- Whether this version knows the form of the row. Any other is held as it is. In SQL, so that it becomes a part of the
 -- statements that ask it of many rows.
 CREATE FUNCTION is_readable(slot idempotency) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
@@ -16,7 +56,7 @@ $$;
 
 CREATE FUNCTION is_pending(slot idempotency) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    RETURN slot.key IS NOT NULL AND slot.state = 0 AND is_readable(slot);
+    RETURN slot.name IS NOT NULL AND slot.state = 0 AND is_readable(slot);
 END
 $$;
 
@@ -32,7 +72,7 @@ CREATE FUNCTION settle(slot idempotency, moment bigint) RETURNS idempotency LANG
 DECLARE
     late result;
 BEGIN
-    IF slot.key IS NULL OR slot.until > moment OR NOT is_readable(slot) THEN
+    IF slot.name IS NULL OR slot.until > moment OR NOT is_readable(slot) THEN
         RETURN slot;
     END IF;
     IF slot.state <> 0 OR NOT has_late(slot, moment) THEN
@@ -55,7 +95,7 @@ $$;
 
 CREATE FUNCTION shown(said text, slot idempotency) RETURNS answer LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    IF slot.key IS NULL THEN
+    IF slot.name IS NULL THEN
         RETURN (said, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::answer;
     END IF;
     IF NOT is_readable(slot) THEN
@@ -80,7 +120,7 @@ BEGIN
     SET format = 1, state = kept.kind, token = kept.token, fingerprint_version = kept.fingerprint_version,
         fingerprint = kept.fingerprint, first_at = kept.first_at, until = kept.until,
         completed_at = kept.completed_at, codec = kept.codec, receipt = kept.receipt, late = NULL
-    WHERE r.namespace = slot.namespace AND r.scope = slot.scope AND r.key = slot.key;
+    WHERE r.name = slot.name;
 END
 $$;
 
@@ -94,14 +134,14 @@ BEGIN
     SET format = 1, state = 0, token = in_token, fingerprint_version = in_fingerprint_version,
         fingerprint = in_fingerprint, first_at = first, until = ends, completed_at = NULL, codec = NULL,
         receipt = NULL, late = beside
-    WHERE r.namespace = slot.namespace AND r.scope = slot.scope AND r.key = slot.key;
+    WHERE r.name = slot.name;
 END
 $$;
 
 CREATE FUNCTION forget(slot idempotency) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM idempotency r
-    WHERE r.namespace = slot.namespace AND r.scope = slot.scope AND r.key = slot.key;
+    WHERE r.name = slot.name;
 END
 $$;
 
@@ -120,10 +160,10 @@ $$;
 -- that is over is fenced from then on.
 CREATE FUNCTION settled(locked idempotency, slot idempotency) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF locked.key IS NULL THEN
+    IF locked.name IS NULL THEN
         RETURN;
     END IF;
-    IF slot.key IS NULL THEN
+    IF slot.name IS NULL THEN
         PERFORM forget(locked);
     ELSIF slot.state <> locked.state THEN
         PERFORM keep(locked, locked.late);

@@ -22,13 +22,13 @@ CREATE TYPE result AS (
     until               bigint
 );
 
--- One row for each key. Pages are filled by a third with reservations: their results, twice as long, then fit beside them,
--- and no update needs an entry in the index. There is no index on the time at which a row is over: with it no update could stay on its
--- page, and nothing but pruning would use it.
+-- One row for each key. Its name is one column: to find a row by three takes the server twice as long. Pages are filled by
+-- a third with reservations: their results, twice as long, then fit beside them, and no update needs an entry in the index.
+-- There is no index on the time at which a row is over: with it no update could stay on its page, and nothing but pruning
+-- would use it.
 CREATE TABLE idempotency (
-    namespace           bytea    NOT NULL,
-    scope               bytea    NOT NULL,
-    key                 bytea    NOT NULL,
+    -- Namespace, scope and key, joined: see joined().
+    name                bytea    NOT NULL PRIMARY KEY,
     -- Version of the rest of the row.
     format              smallint NOT NULL,
     -- 0 pending, 1 done, 2 unknown.
@@ -42,8 +42,7 @@ CREATE TABLE idempotency (
     codec               bytea,
     receipt             bytea,
     -- The result of an earlier owner beside a pending row.
-    late                result,
-    PRIMARY KEY (namespace, scope, key)
+    late                result
 ) WITH (fillfactor = 35);
 
 -- What every step answers: a word, and the record that it speaks of. State -1: unreadable.

@@ -1,6 +1,6 @@
 -- Holds a key of unknown outcome pending while somebody is asked; the unknown record stays beside it.
 CREATE FUNCTION retake_unknown(
-    in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea, in_fingerprint_version integer,
+    in_name bytea, in_token bytea, in_fingerprint_version integer,
     in_fingerprint bytea, in_lease bigint
 ) RETURNS answer LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -13,13 +13,13 @@ DECLARE
     moment bigint;
 BEGIN
     SELECT * INTO locked FROM idempotency r
-    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key FOR UPDATE;
+    WHERE r.name = in_name FOR UPDATE;
     moment := now_ms();
     slot := settle(locked, moment);
     IF is_pending(slot) AND slot.token = in_token THEN
         RETURN said('yours', slot.until, slot.first_at);
     END IF;
-    IF slot.key IS NULL OR NOT is_readable(slot) OR slot.state <> 2 THEN
+    IF slot.name IS NULL OR NOT is_readable(slot) OR slot.state <> 2 THEN
         PERFORM settled(locked, slot);
         RETURN shown('changed', slot);
     END IF;
@@ -32,7 +32,7 @@ END
 $$;
 
 -- Forgets the unknown result beside a live reservation. Refused where it has become a success.
-CREATE FUNCTION drop_unknown(in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea) RETURNS answer
+CREATE FUNCTION drop_unknown(in_name bytea, in_token bytea) RETURNS answer
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
@@ -43,7 +43,7 @@ DECLARE
     moment bigint;
 BEGIN
     SELECT * INTO slot FROM idempotency r
-    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key FOR UPDATE;
+    WHERE r.name = in_name FOR UPDATE;
     moment := now_ms();
     IF NOT is_pending(slot) OR slot.token <> in_token OR slot.until <= moment THEN
         RETURN said('fenced');
@@ -52,7 +52,7 @@ BEGIN
         RETURN said('refused');
     END IF;
     UPDATE idempotency r SET late = NULL
-    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key;
+    WHERE r.name = in_name;
     RETURN said('dropped');
 END
 $$;
@@ -60,7 +60,7 @@ $$;
 -- Settles an unknown outcome by a verdict. The version is the first eight bytes of the token's digest; none: any
 -- unknown record. Without a receipt it did not happen; with in_forget not 0, the record of that version goes, whatever it is.
 CREATE FUNCTION resolve(
-    in_namespace bytea, in_scope bytea, in_key bytea, in_token bytea, in_version bytea, in_codec bytea,
+    in_name bytea, in_token bytea, in_version bytea, in_codec bytea,
     in_receipt bytea, in_ttl bigint, in_forget smallint
 ) RETURNS answer LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -73,12 +73,12 @@ DECLARE
     moment bigint;
 BEGIN
     SELECT * INTO locked FROM idempotency r
-    WHERE r.namespace = in_namespace AND r.scope = in_scope AND r.key = in_key FOR UPDATE;
+    WHERE r.name = in_name FOR UPDATE;
     moment := now_ms();
     slot := settle(locked, moment);
     IF in_forget <> 0 THEN
         -- What cannot be read has the version of a token of zeros.
-        IF slot.key IS NULL OR is_pending(slot) OR in_version IS DISTINCT FROM substring(sha256(
+        IF slot.name IS NULL OR is_pending(slot) OR in_version IS DISTINCT FROM substring(sha256(
             CASE WHEN is_readable(slot) THEN slot.token ELSE decode(repeat('00', 16), 'hex') END) FROM 1 FOR 8)
         THEN
             PERFORM settled(locked, slot);
@@ -87,7 +87,7 @@ BEGIN
         PERFORM forget(locked);
         RETURN said('applied');
     END IF;
-    IF slot.key IS NULL OR slot.state = 0 OR NOT is_readable(slot) THEN
+    IF slot.name IS NULL OR slot.state = 0 OR NOT is_readable(slot) THEN
         PERFORM settled(locked, slot);
         RETURN shown('changed', slot);
     END IF;
