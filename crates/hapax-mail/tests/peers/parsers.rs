@@ -244,14 +244,14 @@ pub(super) fn independent_rust_parser_sees_what_was_given() {
 pub(super) fn python_sees_what_was_given() {
     let folder = tempfile::tempdir().unwrap();
     let messages = all();
-    let mut names = String::new();
+    let mut names = Vec::new();
     for (i, (_, message)) in messages.iter().enumerate() {
         let path = folder.path().join(format!("{i}.eml"));
         std::fs::write(&path, bytes(message)).unwrap();
-        names.push_str(&format!("{}\n", path.display()));
+        names.push(path.display().to_string());
     }
     let list = folder.path().join("names");
-    std::fs::write(&list, names).unwrap();
+    std::fs::write(&list, names.join("\n")).unwrap();
     let mut command = Command::new(python().unwrap());
     command.args(["-c", include_str!("parse.py")]).env("PYTHONIOENCODING", "utf-8");
     let output = command.stdin(std::fs::File::open(&list).unwrap()).output().unwrap();

@@ -109,8 +109,9 @@ async fn a_request_to_ses_is_signed_for_its_region_and_as_it_arrives() {
     for name in ["host", "x-amz-date", "x-amz-security-token"] {
         assert!(signed.split(';').any(|known| known == name), "{signed}");
     }
-    let lines: String =
+    let lines: Vec<_> =
         signed.split(';').map(|name| format!("{name}:{}\n", header(head, name).unwrap().trim())).collect();
+    let lines = lines.concat();
     let hash = |text: &str| hex::encode(Sha256::digest(text));
     let request = format!("POST\n/v2/email/outbound-emails\n\n{lines}\n{signed}\n{}", hash(body));
     let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hash(&request));
