@@ -23,7 +23,7 @@ pub(crate) enum Target {
     /// Nowhere.
     Stub,
     /// A mail server.
-    Server(SmtpOptions),
+    Server(Box<SmtpOptions>),
     /// A provider over HTTP.
     Provider(Provider),
 }
@@ -48,7 +48,9 @@ impl Target {
             ("file", rest) => Ok(Self::File(folder(rest))),
             ("stub", "") => Ok(Self::Stub),
             ("stub", _) => Err(Failure::usage("--via stub: takes nothing after the colon")),
-            ("smtp" | "smtps" | "lmtp" | "lmtp+unix", _) => server::parse(url).map(Self::Server),
+            ("smtp" | "smtps" | "lmtp" | "lmtp+unix", _) => {
+                server::parse(url).map(|options| Self::Server(Box::new(options)))
+            }
             (scheme, rest) if Provider::is_known(scheme) => Provider::parse(scheme, rest).map(Self::Provider),
             // What follows may be a password.
             (scheme, _) if LEFT_OUT.contains(&scheme) => {
@@ -132,7 +134,7 @@ impl Target {
         Ok(match self {
             Self::File(folder) => Arc::new(Outbox::new(folder)),
             Self::Stub => Arc::new(Stub::forgetful()),
-            Self::Server(options) => Arc::new(server::open(options.clone())?),
+            Self::Server(options) => Arc::new(server::open(SmtpOptions::clone(options))?),
             Self::Provider(provider) => provider.open()?,
         })
     }
