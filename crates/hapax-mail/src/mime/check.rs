@@ -2,6 +2,7 @@
 
 use super::{MAX_LINE, reader};
 use hapax_core::{Category, Coded, Retry};
+use memchr::{memchr, memchr2, memmem};
 
 /// The bytes break a rule of the mail format. Nothing is mended: the mail is not sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,19 +107,21 @@ const SINGLE: &[&str] = &[
 /// Checks a whole mail.
 pub(crate) fn check_bytes(bytes: &[u8], rules: &Rules) -> Result<(), RenderError> {
     let mut in_header = true;
-    for (i, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
-        let number = i + 1;
+    let mut rest = bytes;
+    let mut number = 0;
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at(memchr(b'\n', rest).map_or(rest.len(), |at| at + 1));
+        (rest, number) = (after, number + 1);
         let text = match line.strip_suffix(b"\r\n") {
             Some(text) => text,
             None if line.ends_with(b"\n") => return Err(RenderError::BareLineEnd { line: number }),
             // Only the last line can end in neither.
             None => line,
         };
-        if text.contains(&b'\r') {
-            return Err(RenderError::BareLineEnd { line: number });
-        }
-        if text.contains(&0) {
-            return Err(RenderError::Nul { line: number });
+        match memchr2(b'\r', 0, text).and_then(|at| text.get(at)) {
+            None => {}
+            Some(0) => return Err(RenderError::Nul { line: number }),
+            Some(_) => return Err(RenderError::BareLineEnd { line: number }),
         }
         if text.len() > MAX_LINE {
             return Err(RenderError::LongLine { line: number });
@@ -146,7 +149,8 @@ pub(crate) fn check_bytes(bytes: &[u8], rules: &Rules) -> Result<(), RenderError
 /// Whether exactly the boundary lines are there that were written.
 pub(super) fn check_boundaries(bytes: &[u8], seed: &str, expected: usize) -> Result<(), RenderError> {
     let start = format!("--=_{seed}_");
-    let found = bytes.split(|b| *b == b'\n').filter(|line| line.starts_with(start.as_bytes())).count();
+    let begins_line = |at: &usize| at.checked_sub(1).is_none_or(|before| bytes.get(before) == Some(&b'\n'));
+    let found = memmem::find_iter(bytes, &start).filter(begins_line).count();
     if found == expected { Ok(()) } else { Err(RenderError::Boundary) }
 }
 
@@ -202,7 +206,7 @@ mod tests {
 
     #[test]
     fn foreign_boundary_lines_are_found() {
-        check_boundaries(b"--=_s_1\r\nx\r\n--=_s_1--\r\n", "s", 2).unwrap();
+        check_boundaries(b"--=_s_1\r\nx --=_s_1\r\n--=_s_1--\r\n", "s", 2).unwrap();
         assert_eq!(
             check_boundaries(b"--=_s_1\r\n--=_s_1\r\n--=_s_1--\r\n", "s", 2),
             Err(RenderError::Boundary)

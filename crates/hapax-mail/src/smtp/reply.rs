@@ -137,8 +137,10 @@ fn read(line: &[u8]) -> Option<(u16, bool, String)> {
         Some((b'-', text)) => (false, text),
         Some(_) => return None,
     };
-    let text = String::from_utf8_lossy(text);
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut text = String::from_utf8_lossy(text);
+    if text.contains(char::is_control) {
+        text = text.replace(char::is_control, " ").into();
+    }
     is_code.then(|| (code, is_last, text.trim().to_owned()))
 }
 

@@ -8,6 +8,7 @@ use futures_util::task::noop_waker_ref;
 use std::{
     future::poll_fn,
     io,
+    mem::MaybeUninit,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -134,8 +135,8 @@ impl Wire {
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut room = [0; 2048];
-        let mut read = ReadBuf::new(&mut room);
+        let mut room = [const { MaybeUninit::uninit() }; 2048];
+        let mut read = ReadBuf::uninit(&mut room);
         let polled = Pin::new(&mut *self.io).poll_read(cx, &mut read);
         if let Poll::Ready(Ok(())) = polled {
             self.ended |= read.filled().is_empty();

@@ -44,27 +44,27 @@ impl Command {
 }
 
 impl Connection {
-    fn line(&self, mail: &Mail, command: Command) -> String {
+    fn write_line(&self, mail: &Mail, command: Command, out: &mut String) {
         match command {
             Command::Mail => {
                 let known = &self.capabilities;
-                let mut line = format!("MAIL FROM:{}", mail.from);
+                out.extend(["MAIL FROM:", &mail.from]);
                 if known.says_size {
-                    let _ = write!(line, " SIZE={}", mail.bytes.len());
+                    let _ = write!(out, " SIZE={}", mail.bytes.len());
                 }
                 if mail.utf8 {
-                    line.push_str(" SMTPUTF8");
+                    out.push_str(" SMTPUTF8");
                 }
                 if known.eight_bit && !mail.bytes.is_ascii() {
-                    line.push_str(" BODY=8BITMIME");
+                    out.push_str(" BODY=8BITMIME");
                 }
-                line + "\r\n"
             }
             Command::Rcpt(number) => {
-                format!("RCPT TO:{}\r\n", mail.to.get(number).map_or("", String::as_str))
+                out.extend(["RCPT TO:", mail.to.get(number).map_or("", String::as_str)]);
             }
-            Command::Data => "DATA\r\n".to_owned(),
+            Command::Data => out.push_str("DATA"),
         }
+        out.push_str("\r\n");
     }
 
     /// MAIL, RCPT and DATA, up to 354.
@@ -151,7 +151,8 @@ impl Connection {
                 Err(failure) => failure,
             });
         }
-        let lines: String = group.iter().map(|command| self.line(mail, *command)).collect();
+        let mut lines = String::with_capacity(64 * group.len());
+        group.iter().for_each(|command| self.write_line(mail, *command, &mut lines));
         match timeout(self.times.of(stage, 0), self.wire.write(lines.as_bytes())).await {
             Ok(Ok(())) => Ok(()),
             // The server may have said why it closes.
