@@ -11,18 +11,17 @@ use crate::{
         },
         reply::Reply,
         stage::Stage,
-        wire::{Broken, Written},
+        wire::{Broken, Written, within},
     },
 };
 use std::time::Duration;
-use tokio::time::timeout;
 
 impl Connection {
     /// The message, to the line before the dot.
     pub(super) async fn body(&mut self, mail: &Mail) -> Result<(), Trouble> {
         for block in blocks(&mail.bytes) {
             let limit = self.times.of(Stage::Body, 0);
-            match timeout(limit, self.wire.write_watching(&block)).await {
+            match within(limit, self.wire.write_watching(&block)).await {
                 Ok(Written::All) => {}
                 Ok(Written::Interrupted) => return Err(self.early(limit, None).await),
                 Ok(Written::Failed(error)) => {
@@ -36,7 +35,7 @@ impl Connection {
 
     /// The server answered before it had the message, or broke off. Without the dot it must not deliver.
     async fn early(&mut self, limit: Duration, write: Option<Broken>) -> Trouble {
-        match timeout(limit, self.wire.reply()).await {
+        match within(limit, self.wire.reply()).await {
             Ok(Ok(reply)) if reply.is_refusal() => refused(Stage::Body, &reply),
             Ok(Ok(_)) => out_of_turn(Stage::Body).into(),
             Ok(Err(broken)) => lost(Stage::Body, write.as_ref().unwrap_or(&broken)).into(),
@@ -49,10 +48,10 @@ impl Connection {
         let limit = self.times.of(Stage::Reply, mail.bytes.len());
         // From here on the message may be delivered.
         context.commit();
-        let mut first = match timeout(limit, self.wire.write(b".\r\n")).await {
+        let mut first = match within(limit, self.wire.write(b".\r\n")).await {
             Ok(Ok(())) => None,
             // A refusal that was on its way already is an answer.
-            Ok(Err(_)) => match timeout(LAST_WORDS, self.wire.reply()).await {
+            Ok(Err(_)) => match within(LAST_WORDS, self.wire.reply()).await {
                 Ok(Ok(reply)) => Some(reply),
                 _ => return Ended::unknown(dot_lost()),
             },
@@ -91,7 +90,7 @@ impl Connection {
     }
 
     async fn last_reply(&mut self, limit: Duration) -> Result<Reply, Failure> {
-        match timeout(limit, self.wire.reply()).await {
+        match within(limit, self.wire.reply()).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(broken)) => Err(reply_lost(&broken)),
             Err(_) => Err(reply_late(Stage::Reply)),

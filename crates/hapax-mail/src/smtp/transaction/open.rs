@@ -8,11 +8,10 @@ use crate::{
         failure::{is_too_many, late, lost, out_of_turn, refused},
         reply::Reply,
         stage::Stage,
-        wire::Broken,
+        wire::{Broken, within},
     },
 };
 use std::fmt::Write as _;
-use tokio::time::timeout;
 
 /// Commands that leave together; their replies fit into what both sides buffer.
 const GROUP: usize = 100;
@@ -152,11 +151,13 @@ impl Connection {
             });
         }
         let mut lines = String::with_capacity(64 * group.len());
-        group.iter().for_each(|command| self.write_line(mail, *command, &mut lines));
-        match timeout(self.times.of(stage, 0), self.wire.write(lines.as_bytes())).await {
+        for command in group {
+            self.write_line(mail, *command, &mut lines);
+        }
+        match within(self.times.of(stage, 0), self.wire.write(lines.as_bytes())).await {
             Ok(Ok(())) => Ok(()),
             // The server may have said why it closes.
-            Ok(Err(error)) => match timeout(LAST_WORDS, self.wire.reply()).await {
+            Ok(Err(error)) => match within(LAST_WORDS, self.wire.reply()).await {
                 Ok(Ok(reply)) if reply.is_refusal() => Err(refused(stage, &reply).failure),
                 _ => Err(lost(stage, &Broken::Io(error))),
             },
