@@ -16,6 +16,9 @@ const VARIABLE: &str = "HAPAX_LOG";
 /// What the command says itself when it ends: no second line for it.
 const SAID_ANYWAY: &[&str] = &["idempotency.key_reused", "idempotency.store_failed"];
 
+/// Each send is a line of the report, or of the queue: no second one for it, unless more was asked for.
+const SENDS: &str = "hapax_mail::decorate::observe";
+
 /// Starts logging: warnings alone, or what `verbose` or the variable ask for.
 pub(crate) fn start(verbose: u8) -> Result<(), Failure> {
     let wanted = match (verbose, std::env::var(VARIABLE)) {
@@ -40,7 +43,8 @@ struct Warnings;
 
 impl Subscriber for Warnings {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN && metadata.target().starts_with("hapax")
+        let target = metadata.target();
+        *metadata.level() <= Level::WARN && target.starts_with("hapax") && target != SENDS
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {

@@ -20,15 +20,16 @@ use std::{
 };
 
 fn main() -> ExitCode {
-    let tests: [(&'static str, fn()); 10] = [
+    let tests: [(&'static str, fn()); 11] = [
         ("mongodb::once_runs_on_one_machine", once_runs_on_one_machine_by_mongodb),
+        ("mongodb::a_mail_is_sent_by_one_machine", a_mail_is_sent_by_one_machine_by_mongodb),
         ("mongodb::a_lock_and_a_limit_are_of_all_machines", a_lock_and_a_limit_by_mongodb),
         ("postgres::once_runs_on_one_machine", once_runs_on_one_machine_by_postgres),
         ("postgres::each_time_is_one_job_of_two_machines", each_time_is_one_job_by_postgres),
         ("redis::each_time_is_one_job_of_two_machines", each_time_is_one_job_by_redis),
         ("redis::once_runs_on_one_machine", once_runs_on_one_machine),
         ("redis::a_call_on_another_machine_is_in_flight", a_call_on_another_machine_is_in_flight),
-        ("redis::a_mail_is_sent_by_one_machine", a_mail_is_sent_by_one_machine),
+        ("redis::a_mail_is_sent_by_one_machine", a_mail_is_sent_by_one_machine_by_redis),
         ("redis::nothing_runs_while_the_server_is_gone", nothing_runs_while_the_server_is_gone),
         ("redis::doctor_finds_what_would_forget_keys", doctor_finds_what_would_forget_keys),
     ];
@@ -159,13 +160,24 @@ fn a_call_on_another_machine_is_in_flight() {
     assert!(!there.path("begun").exists());
 }
 
-fn a_mail_is_sent_by_one_machine() {
-    let (server, here, there) = (Redis::start(), Sandbox::new(), Sandbox::new());
+fn a_mail_is_sent_by_one_machine_by_redis() {
+    let server = Redis::start();
+    a_mail_is_sent_by_one_machine(&server.url());
+}
+
+fn a_mail_is_sent_by_one_machine_by_mongodb() {
+    let server = SharedMongo::join();
+    let database = format!("mail_{}", std::process::id());
+    a_mail_is_sent_by_one_machine(&mongodb::in_database(&server.url(), &database));
+}
+
+fn a_mail_is_sent_by_one_machine(url: &str) {
+    let (here, there) = (Sandbox::new(), Sandbox::new());
     let line =
         r#"{"from":"a@example.com","to":"b@example.com","subject":"s","text":"x","idempotency_key":"m"}"#;
     for (machine, outcome) in [(&here, "sent 1, replayed 0"), (&there, "sent 0, replayed 1")] {
         machine.write("a.jsonl", line);
-        let args = ["mail", "send", "a.jsonl", "--via", "stub:", "--store", &server.url()];
+        let args = ["mail", "send", "a.jsonl", "--via", "stub:", "--store", url];
         machine.hapax(&args).exits(0).says(outcome);
     }
 }

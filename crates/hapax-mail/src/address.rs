@@ -98,7 +98,7 @@ impl Address {
     /// say what it means.
     pub fn wire_form(&self) -> String {
         let domain = if self.needs_smtputf8() { &self.domain } else { self.ascii_domain() };
-        format!("{}@{domain}", self.local_form())
+        [&self.local_form(), "@", domain].concat()
     }
 
     /// `Name <local@domain>` for providers that read it: the name quoted where it needs it, the domain as in

@@ -4,6 +4,7 @@ mod answers;
 mod around;
 mod batch;
 mod breaker;
+mod decorated;
 mod idempotent;
 mod limit;
 mod observe;
@@ -15,6 +16,7 @@ mod suppress;
 mod timed;
 
 pub use breaker::Breaker;
+pub use decorated::{Decorate, Decorated};
 pub use idempotent::IdempotencyTransport;
 pub use limit::RateLimited;
 pub use observe::Observed;

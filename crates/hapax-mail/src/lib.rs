@@ -26,6 +26,9 @@ pub mod address;
 mod decorate;
 pub mod dkim;
 pub mod fingerprint;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod jobs;
 pub mod mailer;
 pub mod message;
@@ -39,8 +42,8 @@ pub mod transport;
 pub use crate::{
     address::{Address, InvalidAddress},
     decorate::{
-        Breaker, IdempotencyTransport, InvalidSuppression, Mail, Observed, OnUnknown, RateLimited, Retry,
-        Strategy, Suppressing, SuppressionList,
+        Breaker, Decorate, Decorated, IdempotencyTransport, InvalidSuppression, Mail, Observed, OnUnknown,
+        RateLimited, Retry, Strategy, Suppressing, SuppressionList,
     },
     fingerprint::{fingerprint, fingerprint_raw, fingerprint_strict},
     mailer::{Mailer, MailerBuilder, Member, SendMany},
@@ -60,3 +63,6 @@ pub use crate::{
         Act, Commit, Faulty, InvalidTransport, Layer, Outbox, SendContext, Stack, Stub, StubCall, Transport,
     },
 };
+
+#[cfg(feature = "ses")]
+pub use crate::provider::Ses;

@@ -210,7 +210,6 @@ impl Message {
             || self.recipients().any(Address::needs_smtputf8)
     }
 
-    /// The message with the bytes of its attachments, which replace the place holders a JSON line left.
     /// The same without those recipients.
     pub(crate) fn without_recipients(&self, leaves_out: impl Fn(&Address) -> bool) -> Self {
         let mut parts = Parts::clone(&self.parts);
@@ -220,6 +219,7 @@ impl Message {
         Self::from_parts(parts, self.key.clone())
     }
 
+    /// The message with the bytes of its attachments, which replace the place holders a JSON line left.
     fn with_attachments(self, attachments: Vec<Attachment>) -> Self {
         let Self { parts, key } = self;
         Self::from_parts(Parts { attachments, ..Arc::unwrap_or_clone(parts) }, key)

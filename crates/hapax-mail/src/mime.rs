@@ -65,7 +65,8 @@ pub fn envelope(message: &Message) -> Envelope {
 /// The bytes of a message. The same message and the same [`Frozen`] give the same bytes.
 pub fn render(message: &Message, frozen: &Frozen) -> Result<Bytes, RenderError> {
     frozen.check()?;
-    let mut out = Vec::with_capacity(2048);
+    let text = [message.text(), message.html()].into_iter().flatten().map(str::len).sum::<usize>();
+    let mut out = Vec::with_capacity(1024 + text + text / 16);
     header::write(message, frozen, &mut out);
     let body = out.len();
     let boundaries = body::write(message, &frozen.boundary_seed, &mut out);

@@ -11,6 +11,7 @@
 //! | [`SendGrid`] | | |
 //! | [`Mailgun`] | | |
 //! | [`Brevo`] | | by key, for 15 min |
+//! | `Ses` (feature `ses`) | | |
 //!
 //! Keys of providers come from the caller or the environment. They are in no log, error or `Debug`. Redirects are not followed,
 //! proxies of the environment not used, and nothing is sent a second time by itself.
@@ -25,6 +26,8 @@ mod parts;
 mod postmark;
 mod resend;
 mod sendgrid;
+#[cfg(feature = "ses")]
+mod ses;
 
 pub use brevo::Brevo;
 pub use lookup::{Found, Lookup, Sought};
@@ -32,11 +35,13 @@ pub use mailgun::Mailgun;
 pub use postmark::Postmark;
 pub use resend::Resend;
 pub use sendgrid::SendGrid;
+#[cfg(feature = "ses")]
+pub use ses::Ses;
 
 use crate::{
     Failure, FailureScope, Frozen, InvalidTransport, MailCategory, Message, RawMessage, Receipt, envelope,
     receipt::Attempt,
-    transport::{Commit, SendContext, frozen_or_random},
+    transport::{Commit, SendContext, frozen_or_random, frozen_raw, invalid, no_chance},
 };
 use answer::Verdict;
 use hapax_core::{Clock, SystemClock};
@@ -74,15 +79,11 @@ pub(crate) fn unsupported(reason: impl Into<std::borrow::Cow<'static, str>>) -> 
         .with_detail(reason)
 }
 
-fn invalid(fault: &(impl hapax_core::Coded + std::fmt::Display)) -> Failure {
-    Failure::new(MailCategory::Validation, fault.code()).with_detail(fault.to_string())
-}
-
 /// Sends one message.
 pub(crate) async fn send<P: Provider>(provider: &P, message: &Message, context: &SendContext) -> Receipt {
     let frozen = match frozen_or_random(message, context, SystemClock.now()) {
         Ok(frozen) => frozen,
-        Err(error) => return ended::<P>(Receipt::not_sent(invalid(&error)), "", Vec::new),
+        Err(error) => return ended::<P>(Receipt::not_sent(no_chance(&error)), "", Vec::new),
     };
     let receipt = match provider.request(message, context, &frozen) {
         Ok(request) => context.guard(Commit::Supported, exchange(provider, &request, context)).await,
@@ -97,14 +98,9 @@ pub(crate) async fn send_raw<P: Provider>(provider: &P, raw: &RawMessage, contex
         Ok(envelope) => envelope,
         Err(faults) => return ended::<P>(Receipt::not_sent(invalid(&faults)), "", Vec::new),
     };
-    let domain = raw.from_domain().unwrap_or_else(|| "localhost".to_owned());
-    let frozen = match &context.frozen {
-        Some(frozen) => Ok(Frozen::clone(frozen)),
-        None => Frozen::random_at(&domain, SystemClock.now()),
-    };
-    let frozen = match frozen {
+    let frozen = match frozen_raw(raw, context, SystemClock.now()) {
         Ok(frozen) => frozen,
-        Err(error) => return ended::<P>(Receipt::not_sent(invalid(&error)), "", Vec::new),
+        Err(error) => return ended::<P>(Receipt::not_sent(no_chance(&error)), "", Vec::new),
     };
     let receipt = match provider.raw_request(raw, context, &frozen) {
         Ok(request) => context.guard(Commit::Supported, exchange(provider, &request, context)).await,
@@ -126,6 +122,15 @@ async fn exchange<P: Provider>(provider: &P, request: &Request, context: &SendCo
 
 /// Completes a receipt.
 pub(crate) fn ended<P: Provider>(
+    receipt: Receipt,
+    message_id: &str,
+    recipients: impl FnOnce() -> Vec<String>,
+) -> Receipt {
+    finished(P::ID, receipt, message_id, recipients)
+}
+
+fn finished(
+    id: &'static str,
     mut receipt: Receipt,
     message_id: &str,
     recipients: impl FnOnce() -> Vec<String>,
@@ -137,8 +142,8 @@ pub(crate) fn ended<P: Provider>(
         receipt.accepted = recipients();
     }
     let code = receipt.failure().map(|failure| failure.code.clone());
-    receipt.attempts = vec![Attempt::new(P::ID, code)];
-    receipt.with_provider(P::ID)
+    receipt.attempts = vec![Attempt::new(id, code)];
+    receipt.with_provider(id)
 }
 
 /// The key of a provider, from the environment.
@@ -209,7 +214,7 @@ macro_rules! transport_of_a_provider {
             /// # Errors
             /// The text is no such place.
             pub fn with_endpoint(mut self, url: &str) -> Result<Self, $crate::InvalidTransport> {
-                self.http = $crate::provider::http::Http::new($crate::provider::http::Endpoint::parse(url)?);
+                self.http = self.http.elsewhere($crate::provider::http::Endpoint::parse(url)?);
                 Ok(self)
             }
 
@@ -217,7 +222,7 @@ macro_rules! transport_of_a_provider {
             /// of the answer (60 s).
             #[must_use]
             pub fn with_times(mut self, connect: std::time::Duration, exchange: std::time::Duration) -> Self {
-                *self.http.times_mut() = $crate::provider::http::Times { connect, exchange };
+                self.http = self.http.within($crate::provider::http::Times { connect, exchange });
                 self
             }
         }

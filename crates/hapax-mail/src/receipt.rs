@@ -12,7 +12,7 @@ pub use failure::Failure;
 pub use line::ReceiptLine;
 pub use stored::{CODEC, UnreadableReceipt};
 
-pub(crate) use codes::{known, of_a_layer};
+pub(crate) use codes::{code, known, of_a_layer};
 
 use hapax_core::{Category, Coded, Retry, Timestamp};
 use hapax_engine::{Class, Classify};

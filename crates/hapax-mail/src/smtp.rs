@@ -44,3 +44,6 @@ pub use options::{Security, SmtpOptions};
 pub use stage::{Stage, Timeouts};
 pub use transport::Smtp;
 pub use url::URLS;
+
+#[cfg(any(test, fuzzing))]
+pub(crate) use reply::check as check_reply;

@@ -3,6 +3,7 @@
 mod context;
 pub mod faulty;
 pub mod outbox;
+mod ready;
 mod stack;
 pub mod stub;
 
@@ -13,6 +14,7 @@ pub use stack::{Layer, Stack};
 pub use stub::{Act, Stub, StubCall};
 
 pub(crate) use context::{Ended, attempt, frozen_or_random, mail_digest_of, panicked, stopped};
+pub(crate) use ready::{Ready, frozen_raw, invalid, no_chance};
 
 use crate::{Message, RawMessage, Receipt};
 use async_trait::async_trait;

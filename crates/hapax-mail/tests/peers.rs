@@ -1,6 +1,13 @@
-//! SMTP and LMTP against real servers, and signatures before another reader. What is not installed shows as ignored.
+//! SMTP and LMTP against real servers, SES against its stand-in, and mails and their signatures before
+//! other readers. What is not installed shows as ignored.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+#[path = "peers/parsers.rs"]
+mod parsers;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "it/support.rs"]
+mod support;
 
 use hapax_core::Timestamp;
 use hapax_mail::{
@@ -9,6 +16,8 @@ use hapax_mail::{
     render,
     smtp::{Credentials, Mechanism, Security},
 };
+#[cfg(feature = "ses")]
+use hapax_testkit::mail::Moto;
 use hapax_testkit::{
     mail::{Aiosmtpd, Dovecot, Exim, PASSWORD, Postfix, USER, python},
     smtp::authority,
@@ -20,7 +29,7 @@ use std::process::{Command, ExitCode};
 type Missing = fn() -> Option<String>;
 
 fn main() -> ExitCode {
-    let tests: [(&'static str, Missing, fn()); 7] = [
+    let tests: &[(&'static str, Missing, fn())] = &[
         ("postfix::takes_mail_over_tls_from_who_logs_in", Postfix::missing, postfix_takes_mail),
         ("postfix::its_refusals_are_told_apart", Postfix::missing, postfix_refuses),
         ("exim::takes_mail_over_tls_from_who_logs_in", Exim::missing, exim_takes_mail),
@@ -28,6 +37,10 @@ fn main() -> ExitCode {
         ("aiosmtpd::takes_mail", Aiosmtpd::missing, aiosmtpd_takes_mail),
         ("openssl::makes_keys_that_sign", || hapax_testkit::missing(&["openssl"]), openssl_makes_keys),
         ("dkimpy::verifies_signatures", no_python, dkimpy_verifies),
+        ("python::sees_what_was_given", no_python, parsers::python_sees_what_was_given),
+        ("mail_parser::sees_what_was_given", || None, parsers::independent_rust_parser_sees_what_was_given),
+        #[cfg(feature = "ses")]
+        ("moto::takes_mail_for_ses", Moto::missing, moto_takes_mail),
     ];
     let trial = |(name, missing, test): (&'static str, Missing, fn())| {
         Trial::ignorable_test(name, move || {
@@ -38,7 +51,7 @@ fn main() -> ExitCode {
             Ok(Completion::Completed)
         })
     };
-    libtest_mimic::run(&Arguments::from_args(), tests.into_iter().map(trial).collect()).exit_code()
+    libtest_mimic::run(&Arguments::from_args(), tests.iter().copied().map(trial).collect()).exit_code()
 }
 
 fn no_python() -> Option<String> {
@@ -195,6 +208,32 @@ fn aiosmtpd_takes_mail() {
     assert_eq!(mails.len(), 5);
     assert!(mails.iter().any(|mail| mail.contains("über\n.\n")), "{mails:?}");
     assert_eq!(mails.iter().filter(|mail| mail.contains("\n.\n..dots\n")).count(), 4);
+}
+
+/// What the stand-in has is what was sent, for whom, and who may not send is told so.
+#[cfg(feature = "ses")]
+fn moto_takes_mail() {
+    let server = Moto::start();
+    server.let_send("eu-west-1", "shop@example.com");
+    let ses = hapax_mail::Ses::new("eu-west-1", "test", "test", None).unwrap();
+    let ses = ses.with_endpoint(&server.url()).unwrap();
+    let frozen = Frozen::new("<a@example.com>", Timestamp::from_millis(1_700_000_000_000), "seed");
+    let context = SendContext::default().with_frozen(frozen.clone());
+    let message = plain().bcc("hidden@example.com").metadata("campaign", "spring").build().unwrap();
+    let other = Message::builder().from("other@example.com").to("ada@example.com").text("x").build().unwrap();
+    let (taken, refused) =
+        block_on(async { (ses.send(&message, &context).await, ses.send(&other, &context).await) });
+    assert!(taken.is_accepted(), "{taken:?} {:?}", taken.response);
+    assert_eq!(refused.code(), Some("provider.rejected"), "{refused:?} {:?}", refused.response);
+    let data: serde_json::Value = serde_json::from_str(&server.data()).unwrap();
+    let [kept] = data["ses"]["RawMessage"].as_array().unwrap().as_slice() else { panic!("{data}") };
+    assert_eq!(kept["raw_data"], std::str::from_utf8(&render(&message, &frozen).unwrap()).unwrap());
+    // The stand-in adds those of the header.
+    let to: Vec<_> = kept["destinations"].as_array().unwrap().iter().take(2).collect();
+    assert_eq!(to, ["ada@example.com", "hidden@example.com"]);
+    let id = taken.provider_id.as_deref().unwrap();
+    assert_eq!(kept["id"], id);
+    assert_eq!(taken.message_id, format!("<{id}@eu-west-1.amazonses.com>"));
 }
 
 const RSA: &[u8] = include_bytes!("vectors/dkim-rsa.pem");

@@ -7,6 +7,7 @@
 //! Everything here panics where a server cannot be had: a test has nothing better to do.
 #![expect(clippy::panic, clippy::expect_used, clippy::missing_panics_doc, reason = "for tests alone")]
 
+pub mod https;
 pub mod mail;
 pub mod mongodb;
 pub mod postgres;

@@ -1,17 +1,20 @@
-//! Real mail servers: Postfix with the passwords of Dovecot, Dovecot's LMTP, Exim, and aiosmtpd.
+//! Real mail servers: Postfix with the passwords of Dovecot, Dovecot's LMTP, Exim, and aiosmtpd; and moto, which stands in for Amazon
+//! SES.
 //!
-//! Each has the certificate of [`smtp::authority`](crate::smtp::authority), knows the user `ada` with the password `s3cret`, and
+//! Each server has the certificate of [`smtp::authority`](crate::smtp::authority), knows the user `ada` with the password `s3cret`, and
 //! takes mail for `example.com`. All but aiosmtpd are started by root alone, which they need to be.
 
 mod aiosmtpd;
 mod dovecot;
 mod exim;
+mod moto;
 mod postfix;
 
 pub use self::{
     aiosmtpd::{Aiosmtpd, python},
     dovecot::Dovecot,
     exim::Exim,
+    moto::Moto,
     postfix::Postfix,
 };
 

@@ -7,6 +7,7 @@ mod session;
 mod tls;
 
 pub use session::Wire;
+pub(crate) use tls::acceptor;
 pub use tls::authority;
 
 use std::{

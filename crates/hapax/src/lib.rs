@@ -29,6 +29,7 @@
 //! | `postgres` | | PostgreSQL, `postgres://HOST/DATABASE`; receipts that commit with your own rows |
 //! | `mongodb` | | MongoDB, `mongodb://HOST/DATABASE` |
 //! | `mail` | yes | [`mail`]: messages, receipts, transports, the idempotent decorator |
+//! | `ses` | | Amazon SES beside the other ways to send mail |
 //! | `service` | yes | [`service`]: parts of a program that start lazily and once, and stop in order |
 //! | `http` | | [`http`]: tower layers for `Idempotency-Key` and rate limits, for axum, tonic and hyper |
 //! | `full` | | all of them |

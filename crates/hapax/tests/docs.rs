@@ -56,7 +56,9 @@ fn every_test_that_a_document_names_exists() {
         word.matches('_').count() >= 3
             && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
     };
-    for name in ["seeds.md", "guarantees.md", "queue-faults.md", "lock-faults.md", "http.md"] {
+    for name in
+        ["seeds.md", "guarantees.md", "queue-faults.md", "lock-faults.md", "mail-faults.md", "http.md"]
+    {
         let text = doc(name);
         let named: Vec<_> = ticked(&text).filter(is_test_name).collect();
         let gone: Vec<_> = named.iter().filter(|test| !sources.contains(&format!("fn {test}("))).collect();

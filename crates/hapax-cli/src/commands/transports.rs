@@ -31,6 +31,8 @@ const PROVIDERS: UrlHelp = UrlHelp::new(
         ("sendgrid:", "SendGrid; its key comes from SENDGRID_API_KEY"),
         ("mailgun:DOMAIN", "Mailgun; its key comes from MAILGUN_API_KEY"),
         ("brevo:", "Brevo; its key comes from BREVO_API_KEY"),
+        #[cfg(feature = "ses")]
+        ("ses:REGION", "Amazon SES; its key comes from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
     ],
     PROVIDER_OPTIONS,
     "mailgun:mg.example.com?region=eu",
@@ -38,6 +40,13 @@ const PROVIDERS: UrlHelp = UrlHelp::new(
 const PROVIDER_OPTIONS: &[UrlOption] = &[
     UrlOption::new("region", "eu", None, "SendGrid's and Mailgun's servers in the European Union"),
     UrlOption::new("endpoint", "URL", None, "Another server that speaks the same, for tests"),
+    #[cfg(feature = "ses")]
+    UrlOption::new(
+        "configuration_set",
+        "NAME",
+        None,
+        "SES: the configuration set whose events tell what became of a mail",
+    ),
 ];
 const LOCAL: UrlHelp = UrlHelp::new(
     &[

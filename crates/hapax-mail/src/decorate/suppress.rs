@@ -9,7 +9,7 @@ use crate::{
     Failure, FailureScope, MailCategory, Message, RawMessage, Receipt, Rejected,
     transport::{Commit, SendContext, Stack, Transport},
 };
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 /// Leaves out the recipients on a list: those who bounced, complained, or asked for it.
 ///
@@ -55,23 +55,12 @@ impl<T: Transport> Transport for Suppressing<T> {
     }
 
     async fn send(&self, message: &Message, context: &SendContext) -> Receipt {
-        let left_out: Vec<_> =
-            message.recipients().filter(|to| self.list.holds(to)).map(crate::Address::wire_form).collect();
-        let message = if left_out.is_empty() {
-            Cow::Borrowed(message)
-        } else {
-            Cow::Owned(message.without_recipients(|to| self.list.holds(to)))
-        };
+        let (message, left_out) = self.list.leave_out(message);
         self.pass(Mail::Message(&message), left_out, context).await
     }
 
     async fn send_raw(&self, raw: &RawMessage, context: &SendContext) -> Receipt {
-        let (left_out, to) = raw.to.iter().cloned().partition::<Vec<_>, _>(|to| self.list.holds_text(to));
-        let raw = if left_out.is_empty() {
-            Cow::Borrowed(raw)
-        } else {
-            Cow::Owned(RawMessage { to, ..raw.clone() })
-        };
+        let (raw, left_out) = self.list.leave_out_raw(raw);
         self.pass(Mail::Raw(&raw), left_out, context).await
     }
 

@@ -18,6 +18,7 @@ use mail_builder::{
     headers::{HeaderType, content_type::ContentType, message_id::MessageId, raw::Raw},
     mime::{BodyPart, MimePart},
 };
+use memchr::memchr2_iter;
 use std::borrow::Cow;
 
 /// Writes the body, its `Content-Type` first. Answers how many boundary lines there have to be.
@@ -66,15 +67,23 @@ fn text_part<'x>(kind: &'static str, text: &'x str) -> MimePart<'x> {
 /// Every line end as CRLF: bare CR and bare LF count as line ends too.
 pub(super) fn crlf(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
-    let bare = bytes.iter().enumerate().any(|(i, b)| match b {
-        b'\n' => i == 0 || bytes.get(i - 1) != Some(&b'\r'),
-        b'\r' => bytes.get(i + 1) != Some(&b'\n'),
-        _ => false,
-    });
-    if !bare {
+    let is_bare = |at: &usize| match bytes.get(*at) {
+        Some(b'\n') => at.checked_sub(1).and_then(|before| bytes.get(before)) != Some(&b'\r'),
+        _ => bytes.get(at + 1) != Some(&b'\n'),
+    };
+    let mut bare = memchr2_iter(b'\r', b'\n', bytes).filter(is_bare).peekable();
+    if bare.peek().is_none() {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n"))
+    let mut out = String::with_capacity(text.len() + text.len() / 16);
+    let mut copied = 0;
+    for at in bare {
+        out.push_str(text.get(copied..at).unwrap_or_default());
+        out.push_str("\r\n");
+        copied = at + 1;
+    }
+    out.push_str(text.get(copied..).unwrap_or_default());
+    Cow::Owned(out)
 }
 
 fn attachment(attachment: &Attachment) -> MimePart<'_> {
@@ -126,6 +135,7 @@ mod tests {
     fn line_ends_become_crlf() {
         assert!(matches!(crlf("a\r\nb\r\n"), Cow::Borrowed(_)));
         assert_eq!(crlf("a\nb\rc\r\nd\n\r\n\r"), "a\r\nb\r\nc\r\nd\r\n\r\n\r\n");
+        assert_eq!(crlf("é\r\r\né\n"), "é\r\n\r\né\r\n");
         assert_eq!(crlf("\n"), "\r\n");
         assert_eq!(crlf("\r"), "\r\n");
         assert_eq!(crlf(""), "");

@@ -2,6 +2,7 @@
 
 use super::{MAX_LINE, reader};
 use hapax_core::{Category, Coded, Retry};
+use memchr::{memchr, memchr_iter, memchr2, memmem};
 
 /// The bytes break a rule of the mail format. Nothing is mended: the mail is not sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,20 +106,45 @@ const SINGLE: &[&str] = &[
 
 /// Checks a whole mail.
 pub(crate) fn check_bytes(bytes: &[u8], rules: &Rules) -> Result<(), RenderError> {
+    if !is_plain(bytes) {
+        check_lines(bytes, rules)?;
+    }
+    check_fields(bytes)
+}
+
+/// Whether no line can break a rule, which a few looks at all bytes tell of nearly every mail.
+fn is_plain(bytes: &[u8]) -> bool {
+    let (mut begin, mut lines) = (0, 0);
+    for end in memchr_iter(b'\n', bytes) {
+        if end - begin > MAX_LINE || end.checked_sub(1).and_then(|at| bytes.get(at)) != Some(&b'\r') {
+            return false;
+        }
+        (begin, lines) = (end + 1, lines + 1);
+    }
+    // As many CR as LF, and one before each LF: there are no others.
+    bytes.len() - begin <= MAX_LINE
+        && bytes.is_ascii()
+        && memchr(0, bytes).is_none()
+        && memchr_iter(b'\r', bytes).count() == lines
+}
+
+fn check_lines(bytes: &[u8], rules: &Rules) -> Result<(), RenderError> {
     let mut in_header = true;
-    for (i, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
-        let number = i + 1;
+    let mut rest = bytes;
+    let mut number = 0;
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at(memchr(b'\n', rest).map_or(rest.len(), |at| at + 1));
+        (rest, number) = (after, number + 1);
         let text = match line.strip_suffix(b"\r\n") {
             Some(text) => text,
             None if line.ends_with(b"\n") => return Err(RenderError::BareLineEnd { line: number }),
             // Only the last line can end in neither.
             None => line,
         };
-        if text.contains(&b'\r') {
-            return Err(RenderError::BareLineEnd { line: number });
-        }
-        if text.contains(&0) {
-            return Err(RenderError::Nul { line: number });
+        match memchr2(b'\r', 0, text).and_then(|at| text.get(at)) {
+            None => {}
+            Some(0) => return Err(RenderError::Nul { line: number }),
+            Some(_) => return Err(RenderError::BareLineEnd { line: number }),
         }
         if text.len() > MAX_LINE {
             return Err(RenderError::LongLine { line: number });
@@ -130,6 +156,10 @@ pub(crate) fn check_bytes(bytes: &[u8], rules: &Rules) -> Result<(), RenderError
             return Err(RenderError::NotAscii { line: number });
         }
     }
+    Ok(())
+}
+
+fn check_fields(bytes: &[u8]) -> Result<(), RenderError> {
     let (fields, _) = reader::split(bytes).map_err(|e| RenderError::NoField { line: e.line })?;
     if fields.iter().any(|field| field.is("Bcc") || field.is("Resent-Bcc")) {
         return Err(RenderError::Bcc);
@@ -146,13 +176,15 @@ pub(crate) fn check_bytes(bytes: &[u8], rules: &Rules) -> Result<(), RenderError
 /// Whether exactly the boundary lines are there that were written.
 pub(super) fn check_boundaries(bytes: &[u8], seed: &str, expected: usize) -> Result<(), RenderError> {
     let start = format!("--=_{seed}_");
-    let found = bytes.split(|b| *b == b'\n').filter(|line| line.starts_with(start.as_bytes())).count();
+    let begins_line = |at: &usize| at.checked_sub(1).is_none_or(|before| bytes.get(before) == Some(&b'\n'));
+    let found = memmem::find_iter(bytes, &start).filter(begins_line).count();
     if found == expected { Ok(()) } else { Err(RenderError::Boundary) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const PLAIN: Rules = Rules { utf8_header: false, ascii_body: true };
 
@@ -185,6 +217,19 @@ mod tests {
         assert_eq!(check(b"To: a@b\r\nTO: c@d\r\n\r\n"), Err(RenderError::Count { name: "To", found: 2 }));
     }
 
+    proptest! {
+        /// The short way takes nothing that the lines, each for itself, would not.
+        #[test]
+        fn plain_mails_have_good_lines(
+            lines in proptest::collection::vec("[a\0é\r]{0,3}|a{995,1000}", 0..6),
+            ends in proptest::collection::vec(prop_oneof![4 => Just("\r\n"), 1 => Just("\n"), 1 => Just("\r"), 1 => Just("")], 6),
+        ) {
+            let text: String = lines.iter().zip(ends).map(|(line, end)| line.clone() + end).collect();
+            let (plain, checked) = (is_plain(text.as_bytes()), check_lines(text.as_bytes(), &PLAIN));
+            prop_assert!(!plain || checked.is_ok(), "{:?}", checked);
+        }
+    }
+
     #[test]
     fn bcc_in_the_body_is_text() {
         check(b"A: b\r\n\r\nBcc: x@y\r\n").unwrap();
@@ -202,7 +247,7 @@ mod tests {
 
     #[test]
     fn foreign_boundary_lines_are_found() {
-        check_boundaries(b"--=_s_1\r\nx\r\n--=_s_1--\r\n", "s", 2).unwrap();
+        check_boundaries(b"--=_s_1\r\nx --=_s_1\r\n--=_s_1--\r\n", "s", 2).unwrap();
         assert_eq!(
             check_boundaries(b"--=_s_1\r\n--=_s_1\r\n--=_s_1--\r\n", "s", 2),
             Err(RenderError::Boundary)

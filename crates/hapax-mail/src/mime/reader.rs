@@ -1,5 +1,7 @@
 //! A small reader of header fields in given bytes. It decodes nothing.
 
+use memchr::memchr_iter;
+
 /// One field: where it lies, and its parts.
 #[derive(Clone, Copy)]
 pub(crate) struct Field<'b> {
@@ -61,8 +63,8 @@ fn take(bytes: &[u8]) -> (&[u8], &[u8], usize) {
     let mut end = 0;
     loop {
         let rest = bytes.get(end..).unwrap_or_default();
-        let next = rest.windows(2).position(|pair| pair == b"\r\n").map_or(rest.len(), |at| at + 2);
-        end += next;
+        let is_end = |at: &usize| at.checked_sub(1).is_some_and(|before| rest.get(before) == Some(&b'\r'));
+        end += memchr_iter(b'\n', rest).find(is_end).map_or(rest.len(), |at| at + 1);
         lines += 1;
         if !matches!(bytes.get(end), Some(b' ' | b'\t')) {
             break;

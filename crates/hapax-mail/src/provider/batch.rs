@@ -87,7 +87,7 @@ fn parts<P: Batches>(provider: &P, most: Most, run: Vec<(Message, SendContext)>)
         let frozen = frozen_or_random(&message, &context, SystemClock.now());
         let made = match &frozen {
             Ok(frozen) => provider.item(&message, &context, frozen),
-            Err(error) => Some(Err(super::invalid(error))),
+            Err(error) => Some(Err(super::no_chance(error))),
         };
         let message_id = frozen.map(|frozen| frozen.message_id.clone()).unwrap_or_default();
         match made {

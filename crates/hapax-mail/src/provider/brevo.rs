@@ -9,7 +9,10 @@ use super::{
     transport_of_a_provider, unsupported,
 };
 use crate::{Failure, Frozen, InvalidTransport, MailCategory, Message, Receipt, transport::SendContext};
-use hyper::Method;
+use hyper::{
+    Method,
+    header::{ACCEPT, CONTENT_TYPE, HeaderName},
+};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -102,9 +105,9 @@ impl Provider for Brevo {
             method: Method::POST,
             path: "/v3/smtp/email".to_owned(),
             headers: vec![
-                ("api-key", self.key.clone()),
-                ("content-type", "application/json".to_owned()),
-                ("accept", "application/json".to_owned()),
+                (HeaderName::from_static("api-key"), self.key.clone()),
+                (CONTENT_TYPE, "application/json".to_owned()),
+                (ACCEPT, "application/json".to_owned()),
             ],
             body: Value::Object(body(message, context.provider_key())?).to_string().into(),
         })

@@ -14,7 +14,7 @@ pub(crate) use trouble::Trouble;
 use body::Pieces;
 use bytes::Bytes;
 use connection::{Connection, Dialer};
-use hyper::{HeaderMap, Method};
+use hyper::{HeaderMap, Method, header::HeaderName};
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -38,7 +38,7 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     /// Below the endpoint, with a leading slash.
     pub(crate) path: String,
-    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) headers: Vec<(HeaderName, String)>,
     pub(crate) body: Bytes,
 }
 
@@ -71,12 +71,18 @@ impl Http {
         Self { dialer: Dialer::new(endpoint), times, idle: Mutex::default() }
     }
 
-    pub(crate) fn endpoint(&self) -> &Endpoint {
-        self.dialer.endpoint()
+    /// The same for another place.
+    pub(crate) fn elsewhere(&self, endpoint: Endpoint) -> Self {
+        Self::new(endpoint).within(self.times)
     }
 
-    pub(crate) fn times_mut(&mut self) -> &mut Times {
-        &mut self.times
+    /// The same with other times.
+    pub(crate) fn within(&self, times: Times) -> Self {
+        Self { times, ..Self::new(self.endpoint().clone()) }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        self.dialer.endpoint()
     }
 
     /// How long a call takes at most. A second connection is made only in place of one that was idle.

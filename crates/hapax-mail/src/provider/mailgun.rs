@@ -15,7 +15,10 @@ use crate::{
     transport::SendContext,
 };
 use bytes::Bytes;
-use hyper::Method;
+use hyper::{
+    Method,
+    header::{AUTHORIZATION, CONTENT_TYPE},
+};
 use std::fmt::Write as _;
 
 /// Sends via Mailgun, as bytes that are ready: what other transports send, it sends. It recognises nothing that it was given
@@ -79,8 +82,8 @@ impl Mailgun {
             method: Method::POST,
             path: format!("/v3/{}/messages.mime", self.domain),
             headers: vec![
-                ("authorization", self.authorization()),
-                ("content-type", format!("multipart/form-data; boundary={boundary}")),
+                (AUTHORIZATION, self.authorization()),
+                (CONTENT_TYPE, format!("multipart/form-data; boundary={boundary}")),
             ],
             body: body.into(),
         }
@@ -159,7 +162,7 @@ impl Lookup for Mailgun {
                 let _ = write!(path, "%{byte:02X}");
             }
         }
-        let headers = vec![("authorization", self.authorization())];
+        let headers = vec![(AUTHORIZATION, self.authorization())];
         let request = Request { method: Method::GET, path, headers, body: Bytes::new() };
         super::lookup::ask(&self.http, &request, |read| {
             let items = read.json.as_ref()?.get("items")?.as_array()?;

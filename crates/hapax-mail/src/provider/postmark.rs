@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{Failure, Frozen, InvalidTransport, MailCategory, Message, Receipt, transport::SendContext};
 use bytes::Bytes;
-use hyper::Method;
+use hyper::{
+    Method,
+    header::{ACCEPT, CONTENT_TYPE, HeaderName},
+};
 use serde_json::{Map, Value, json};
 
 /// What a message is found by.
@@ -56,11 +59,11 @@ impl Postmark {
         self
     }
 
-    fn headers(&self) -> Vec<(&'static str, String)> {
+    fn headers(&self) -> Vec<(HeaderName, String)> {
         vec![
-            ("x-postmark-server-token", self.token.clone()),
-            ("content-type", "application/json".to_owned()),
-            ("accept", "application/json".to_owned()),
+            (HeaderName::from_static("x-postmark-server-token"), self.token.clone()),
+            (CONTENT_TYPE, "application/json".to_owned()),
+            (ACCEPT, "application/json".to_owned()),
         ]
     }
 

@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{Failure, Frozen, InvalidTransport, MailCategory, Message, Receipt, transport::SendContext};
 use bytes::Bytes;
-use hyper::Method;
+use hyper::{
+    Method,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName},
+};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -57,13 +60,13 @@ impl Resend {
         self
     }
 
-    fn headers(&self, key: Option<String>) -> Vec<(&'static str, String)> {
+    fn headers(&self, key: Option<String>) -> Vec<(HeaderName, String)> {
         let mut headers = vec![
-            ("authorization", format!("Bearer {}", self.key)),
-            ("content-type", "application/json".to_owned()),
-            ("accept", "application/json".to_owned()),
+            (AUTHORIZATION, format!("Bearer {}", self.key)),
+            (CONTENT_TYPE, "application/json".to_owned()),
+            (ACCEPT, "application/json".to_owned()),
         ];
-        headers.extend(key.map(|key| ("idempotency-key", key)));
+        headers.extend(key.map(|key| (HeaderName::from_static("idempotency-key"), key)));
         headers
     }
 }

@@ -9,7 +9,10 @@ use super::{
     transport_of_a_provider, unsupported,
 };
 use crate::{Failure, Frozen, InvalidTransport, MailCategory, Message, Receipt, transport::SendContext};
-use hyper::Method;
+use hyper::{
+    Method,
+    header::{AUTHORIZATION, CONTENT_TYPE},
+};
 use serde_json::{Map, Value, json};
 
 /// Sends via SendGrid. It recognises nothing that it was given before.
@@ -96,8 +99,8 @@ impl Provider for SendGrid {
             method: Method::POST,
             path: "/v3/mail/send".to_owned(),
             headers: vec![
-                ("authorization", format!("Bearer {}", self.key)),
-                ("content-type", "application/json".to_owned()),
+                (AUTHORIZATION, format!("Bearer {}", self.key)),
+                (CONTENT_TYPE, "application/json".to_owned()),
             ],
             body: Value::Object(body(message, frozen)?).to_string().into(),
         })

@@ -4,7 +4,7 @@ use super::MailCategory;
 use crate::{message::MESSAGE_CODES, smtp::SMTP_CODES};
 use hapax_core::CodeInfo;
 
-const fn code(
+pub(crate) const fn code(
     code: &'static str,
     category: MailCategory,
     meaning: &'static str,
@@ -243,6 +243,12 @@ pub const MAIL_CODES: &[CodeInfo] = &[
         MailCategory::Configuration,
         "the endpoint answers with a redirect, which is not followed",
         "give the endpoint that it leads to",
+    ),
+    code(
+        "provider.rejected",
+        MailCategory::Rejected,
+        "the provider refuses the message, or its sender, for good",
+        "the response says why",
     ),
     code("provider.suspended", MailCategory::Auth, "the account may not send", "ask the provider"),
     code(

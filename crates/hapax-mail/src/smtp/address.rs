@@ -3,13 +3,26 @@
 use crate::Address;
 
 /// `<local@domain>`, or `<>` for the sender of a notice. None for what is no address, whoever made the envelope: what
-/// stands in a command must not be able to end it.
+/// stands in a command must not be able to end it. Most addresses cannot by their letters alone, and are read no second
+/// time.
 pub(super) fn path(address: &str, is_sender: bool) -> Option<String> {
     if address.is_empty() {
         return is_sender.then(|| "<>".to_owned());
     }
+    if is_plain(address) {
+        return Some(["<", address, ">"].concat());
+    }
     let parsed = Address::new(None, address).ok()?;
-    Some(format!("<{}>", parsed.wire_form()))
+    Some(["<", &parsed.wire_form(), ">"].concat())
+}
+
+/// Nothing but letters that mean nothing to SMTP, in the form that an envelope has.
+fn is_plain(address: &str) -> bool {
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+');
+    let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'-');
+    address.split_once('@').is_some_and(|(local, domain)| {
+        !local.is_empty() && !domain.is_empty() && local.bytes().all(is_word) && domain.bytes().all(is_name)
+    })
 }
 
 #[cfg(test)]
@@ -19,6 +32,7 @@ mod tests {
     #[test]
     fn addresses_become_paths() {
         assert_eq!(path("ada@example.com", false).as_deref(), Some("<ada@example.com>"));
+        assert_eq!(path("Ada+1@EXAMPLE.com", false).as_deref(), Some("<Ada+1@example.com>"));
         assert_eq!(path("ada@Bücher.example", false).as_deref(), Some("<ada@xn--bcher-kva.example>"));
         assert_eq!(path("jørgen@bücher.example", false).as_deref(), Some("<jørgen@bücher.example>"));
         assert_eq!(path("\"a b\"@example.com", false).as_deref(), Some("<\"a b\"@example.com>"));
@@ -36,6 +50,10 @@ mod tests {
             "a@b.example, c@d.example",
             "a\0@b.example",
             "no address",
+            "ada",
+            "@example.com",
+            "ada@",
+            "a@b@c.example",
         ] {
             assert_eq!(path(text, false), None, "{text:?}");
         }

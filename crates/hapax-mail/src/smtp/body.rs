@@ -1,11 +1,14 @@
 //! The bytes of a message as they go over the wire.
 
+use memchr::memmem;
+
 /// So much is written within one deadline.
 pub(super) const BLOCK: usize = 64 * 1024;
 
 /// Parts of the message in order, with a dot more before each line that begins with one (RFC 5321 §4.5.2). The message has
 /// CRLF at every line end, the last one too, which is checked when it is made.
 pub(super) fn stuffed(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let dots = memmem::Finder::new(b"\r\n.");
     let mut rest = bytes;
     let mut at_line_start = true;
     std::iter::from_fn(move || {
@@ -17,7 +20,7 @@ pub(super) fn stuffed(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
             at_line_start = false;
             return Some(&b"."[..]);
         }
-        let end = rest.windows(3).position(|three| three == b"\r\n.").map_or(rest.len(), |at| at + 2);
+        let end = dots.find(rest).map_or(rest.len(), |at| at + 2);
         let (part, after) = rest.split_at(end);
         (rest, at_line_start) = (after, true);
         Some(part)

@@ -1,16 +1,7 @@
 //! The codes of SMTP and LMTP.
 
-use crate::MailCategory;
+use crate::{MailCategory, receipt::code};
 use hapax_core::CodeInfo;
-
-const fn code(
-    code: &'static str,
-    category: MailCategory,
-    meaning: &'static str,
-    remedy: &'static str,
-) -> CodeInfo {
-    CodeInfo::new(code, category.as_str(), category.passes(), meaning, remedy)
-}
 
 /// What [`Smtp`](super::Smtp) answers with, beside the codes of all transports.
 pub const SMTP_CODES: &[CodeInfo] = &[

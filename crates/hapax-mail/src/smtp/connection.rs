@@ -5,10 +5,10 @@ use super::{
     failure::{Trouble, late, lost, out_of_turn, refused},
     reply::Reply,
     stage::{Stage, Timeouts},
-    wire::{Broken, Wire},
+    wire::{Broken, Wire, within},
 };
 use crate::Failure;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 /// Whether a connection can be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Connection {
             self.wire.write(format!("{line}\r\n").as_bytes()).await.map_err(Broken::Io)?;
             self.wire.reply().await
         };
-        match timeout(self.times.of(stage, 0), asked).await {
+        match within(self.times.of(stage, 0), asked).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(broken)) => Err(lost(stage, &broken)),
             Err(_) => Err(late(stage)),
@@ -71,7 +71,7 @@ impl Connection {
 
     /// The next reply, of a command that was sent before.
     pub(super) async fn reply(&mut self, stage: Stage) -> Result<Reply, Failure> {
-        match timeout(self.times.of(stage, 0), self.wire.reply()).await {
+        match within(self.times.of(stage, 0), self.wire.reply()).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(broken)) => Err(lost(stage, &broken)),
             Err(_) => Err(late(stage)),

@@ -262,6 +262,16 @@ impl SmtpOptions {
         self
     }
 
+    /// Whether a transport can be made of them. Files that they name are not read.
+    pub fn check(&self) -> Result<(), InvalidTransport> {
+        self.clone().checked().map(drop)
+    }
+
+    /// Whether they are for LMTP.
+    pub fn is_lmtp(&self) -> bool {
+        self.lmtp
+    }
+
     /// Makes host and names such as can be sent, and says what is wrong.
     pub(super) fn checked(mut self) -> Result<Self, InvalidTransport> {
         if let Place::Host { name, port } = &mut self.place {

@@ -12,14 +12,13 @@ use super::{
     transaction::{Ended, Mail, Verdict},
 };
 use crate::{
-    Envelope, Failure, Frozen, MailCategory, Message, RawMessage, Receipt, envelope,
+    Failure, MailCategory, Message, RawMessage, Receipt,
     receipt::{Attempt, Rejected},
-    render,
-    transport::{Commit, InvalidTransport, SendContext, Transport, frozen_or_random},
+    transport::{Commit, InvalidTransport, Ready, SendContext, Transport},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use hapax_core::{Clock, Coded, SystemClock, Timestamp};
+use hapax_core::{Clock, SystemClock, Timestamp};
 use std::{fmt, sync::Arc};
 
 /// Sends by SMTP or LMTP.
@@ -70,7 +69,21 @@ impl Smtp {
     }
 
     async fn deliver(&self, ready: Ready, context: &SendContext) -> Receipt {
-        let Ready { mail, recipients, message_id } = ready;
+        let message_id = ready.message_id.clone();
+        let Some((mail, recipients)) = self.addressed(ready) else {
+            let failure = Failure::new(MailCategory::Validation, "message.address");
+            return self.not_sent(&message_id, failure.with_detail("an address cannot be sent to a server"));
+        };
+        context.guard(Commit::Supported, Box::pin(self.transmit(mail, recipients, message_id, context))).await
+    }
+
+    async fn transmit(
+        &self,
+        mail: Mail,
+        recipients: Vec<String>,
+        message_id: String,
+        context: &SendContext,
+    ) -> Receipt {
         let turn = self.inner.pool.turn().await;
         let mut round = Round { transport: self, mail: &mail, context, sum: Sum::default() };
         let receipt = match round.run(&turn).await {
@@ -85,22 +98,13 @@ impl Smtp {
         self.finished(receipt, message_id)
     }
 
-    fn ready(
-        &self,
-        envelope: &Envelope,
-        bytes: Bytes,
-        message_id: String,
-        at: Timestamp,
-    ) -> Result<Ready, Failure> {
-        let no_address = || {
-            Failure::new(MailCategory::Validation, "message.address")
-                .with_detail("an address cannot be sent to a server")
-        };
-        let from = path(&envelope.from, true).ok_or_else(no_address)?;
+    /// For the wire, signed, and the recipients as the receipt names them.
+    fn addressed(&self, ready: Ready) -> Option<(Mail, Vec<String>)> {
+        let Ready { bytes, envelope, date, .. } = ready;
+        let from = path(&envelope.from, true)?;
         let to: Option<Vec<_>> = envelope.to.iter().map(|address| path(address, false)).collect();
-        let bytes = self.signed(bytes, at);
-        let mail = Mail { from, to: to.ok_or_else(no_address)?, utf8: envelope.smtputf8, bytes };
-        Ok(Ready { mail, recipients: envelope.to.clone(), message_id })
+        let mail = Mail { from, to: to?, utf8: envelope.smtputf8, bytes: self.signed(bytes, date) };
+        Some((mail, envelope.to))
     }
 
     /// With the signatures before it. Each is of the message alone.
@@ -123,13 +127,6 @@ impl Smtp {
         receipt.attempts = vec![Attempt::new(self.id(), code)];
         receipt
     }
-}
-
-/// A message for the wire, and what the receipt says of it.
-struct Ready {
-    mail: Mail,
-    recipients: Vec<String>,
-    message_id: String,
 }
 
 /// As many transactions as the server wants for the recipients of one message: one, unless it limits them.
@@ -258,62 +255,26 @@ impl Transport for Smtp {
 
     async fn send(&self, message: &Message, context: &SendContext) -> Receipt {
         let now = self.inner.clock.now();
-        let frozen = match frozen_or_random(message, context, now) {
-            Ok(frozen) => frozen,
-            Err(error) => return self.not_sent("", no_chance(&error)),
-        };
-        let id = &frozen.message_id;
-        if message.send_at().is_some_and(|at| at > now) {
-            let failure = Failure::new(MailCategory::Validation, "message.unsupported");
-            return self.not_sent(id, failure.with_detail("send_at: a mail server sends at once"));
-        }
-        let ready = match render(message, &frozen) {
-            Ok(bytes) => self.ready(&envelope(message), bytes, id.clone(), frozen.date),
-            Err(fault) => Err(invalid(&fault)),
-        };
-        match ready {
-            Ok(ready) => context.guard(Commit::Supported, Box::pin(self.deliver(ready, context))).await,
-            Err(failure) => self.not_sent(id, failure),
+        match Ready::of(message, context, now) {
+            Ok(ready) if message.send_at().is_some_and(|at| at > now) => {
+                let failure = Failure::new(MailCategory::Validation, "message.unsupported");
+                self.not_sent(&ready.message_id, failure.with_detail("send_at: a mail server sends at once"))
+            }
+            Ok(ready) => self.deliver(ready, context).await,
+            Err(not) => self.not_sent(&not.message_id, not.failure),
         }
     }
 
     async fn send_raw(&self, raw: &RawMessage, context: &SendContext) -> Receipt {
-        let envelope = match raw.check().and_then(|()| raw.envelope()) {
-            Ok(envelope) => envelope,
-            Err(faults) => return self.not_sent("", invalid(&faults)),
-        };
-        let frozen = match &context.frozen {
-            Some(frozen) => Frozen::clone(frozen),
-            None => {
-                let domain = raw.from_domain().unwrap_or_else(|| "localhost".to_owned());
-                match Frozen::random_at(&domain, self.inner.clock.now()) {
-                    Ok(frozen) => frozen,
-                    Err(error) => return self.not_sent("", no_chance(&error)),
-                }
-            }
-        };
-        let id = raw.message_id().unwrap_or_else(|| frozen.message_id.clone());
-        let ready = match raw.render(&frozen) {
-            Ok(bytes) => self.ready(&envelope, bytes, id.clone(), frozen.date),
-            Err(fault) => Err(invalid(&fault)),
-        };
-        match ready {
-            Ok(ready) => context.guard(Commit::Supported, Box::pin(self.deliver(ready, context))).await,
-            Err(failure) => self.not_sent(&id, failure),
+        match Ready::of_raw(raw, context, self.inner.clock.now()) {
+            Ok(ready) => self.deliver(ready, context).await,
+            Err(not) => self.not_sent(&not.message_id, not.failure),
         }
     }
 
     fn commit(&self) -> Commit {
         Commit::Supported
     }
-}
-
-fn invalid(fault: &(impl Coded + fmt::Display)) -> Failure {
-    Failure::new(MailCategory::Validation, fault.code()).with_detail(fault.to_string())
-}
-
-fn no_chance(error: &hapax_core::StoreError) -> Failure {
-    Failure::new(MailCategory::Unknown, "mail.other").with_retryable(true).with_detail(error.to_string())
 }
 
 impl fmt::Debug for Smtp {

@@ -8,10 +8,12 @@ use futures_util::task::noop_waker_ref;
 use std::{
     future::poll_fn,
     io,
-    pin::Pin,
+    mem::MaybeUninit,
+    pin::{Pin, pin},
     task::{Context, Poll},
+    time::Duration,
 };
-use tokio::io::ReadBuf;
+use tokio::{io::ReadBuf, time::sleep};
 
 /// A connection, and what has come over it and was not yet looked at.
 pub(super) struct Wire {
@@ -38,6 +40,24 @@ pub(super) enum Written {
     /// Something came meanwhile, if it was only the end.
     Interrupted,
     Failed(io::Error),
+}
+
+/// The limit of a step passed.
+#[derive(Debug)]
+pub(super) struct Late;
+
+/// A step that may take so long. One that ends at once, as writes and replies that are here do, costs no timer.
+pub(super) async fn within<T>(limit: Duration, step: impl Future<Output = T>) -> Result<T, Late> {
+    let mut step = pin!(step);
+    let mut timer = None;
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = step.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        let timer = timer.get_or_insert_with(|| Box::pin(sleep(limit)));
+        timer.as_mut().poll(cx).map(|()| Err(Late))
+    })
+    .await
 }
 
 impl Wire {
@@ -134,8 +154,8 @@ impl Wire {
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut room = [0; 2048];
-        let mut read = ReadBuf::new(&mut room);
+        let mut room = [const { MaybeUninit::uninit() }; 2048];
+        let mut read = ReadBuf::uninit(&mut room);
         let polled = Pin::new(&mut *self.io).poll_read(cx, &mut read);
         if let Poll::Ready(Ok(())) = polled {
             self.ended |= read.filled().is_empty();

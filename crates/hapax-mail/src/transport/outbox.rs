@@ -6,18 +6,13 @@
 mod folder;
 mod sync;
 
-use super::{
-    Commit, SendContext, Transport,
-    context::{digest_of_key, frozen_or_random},
-};
+use super::{Commit, Ready, SendContext, Transport, context::digest_of_key, no_chance};
 use crate::{
-    Failure, Frozen, MailCategory, Message, RawMessage, Receipt, envelope, fingerprint, fingerprint_raw,
-    receipt::Attempt, render,
+    Failure, MailCategory, Message, RawMessage, Receipt, fingerprint, fingerprint_raw, receipt::Attempt,
 };
 use async_trait::async_trait;
-use bytes::Bytes;
 use folder::{Folder, Placed, Turn};
-use hapax_core::{Clock, Coded, SystemClock, Token};
+use hapax_core::{Clock, SystemClock, Token};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -74,8 +69,9 @@ impl Outbox {
         receipt.provider_id.as_ref().map(|name| self.folder.path().join(name))
     }
 
-    async fn deliver(&self, mail: Mail, context: &SendContext) -> Receipt {
-        let name = match &mail.digest {
+    /// Writes a mail, under the name that its digest gives.
+    async fn deliver(&self, mail: Ready, digest: Option<String>, context: &SendContext) -> Receipt {
+        let name = match digest {
             Some(digest) => format!("{digest}.eml"),
             None => match self.name_by_chance() {
                 Ok(name) => name,
@@ -89,7 +85,7 @@ impl Outbox {
         // Only now: a send that is dropped while the task runs ends it, or learns that it had come too far.
         guard.disarm();
         let accepted = |deduplicated| {
-            let mut receipt = Receipt::accepted().with_accepted(mail.recipients).with_provider_id(name);
+            let mut receipt = Receipt::accepted().with_accepted(mail.envelope.to).with_provider_id(name);
             receipt.deduplicated = deduplicated;
             receipt
         };
@@ -123,14 +119,6 @@ impl Outbox {
     }
 }
 
-/// What is to be written, under which digest.
-struct Mail {
-    bytes: Bytes,
-    message_id: String,
-    recipients: Vec<String>,
-    digest: Option<String>,
-}
-
 #[async_trait]
 impl Transport for Outbox {
     fn id(&self) -> &'static str {
@@ -138,47 +126,26 @@ impl Transport for Outbox {
     }
 
     async fn send(&self, message: &Message, context: &SendContext) -> Receipt {
-        let frozen = match frozen_or_random(message, context, self.clock.now()) {
-            Ok(frozen) => frozen,
-            Err(error) => return self.not_sent("", no_chance(&error)),
-        };
-        let bytes = match render(message, &frozen) {
-            Ok(bytes) => bytes,
-            Err(fault) => return self.not_sent(&frozen.message_id, invalid(&fault)),
-        };
         let of_key =
             || message.idempotency_key().map(|key| digest_of_key(key.as_str(), &fingerprint(message)));
-        let mail = Mail {
-            bytes,
-            message_id: frozen.message_id.clone(),
-            recipients: envelope(message).to,
-            digest: context.mail_digest().or_else(of_key),
-        };
-        context.guard(Commit::Supported, self.deliver(mail, context)).await
+        match Ready::of(message, context, self.clock.now()) {
+            Ok(mail) => {
+                let digest = context.mail_digest().or_else(of_key);
+                context.guard(Commit::Supported, self.deliver(mail, digest, context)).await
+            }
+            Err(not) => self.not_sent(&not.message_id, not.failure),
+        }
     }
 
     async fn send_raw(&self, raw: &RawMessage, context: &SendContext) -> Receipt {
-        let envelope = match raw.check().and_then(|()| raw.envelope()) {
-            Ok(envelope) => envelope,
-            Err(faults) => return self.not_sent("", invalid(&faults)),
-        };
-        let domain = raw.from_domain().unwrap_or_else(|| "localhost".to_owned());
-        let frozen = match &context.frozen {
-            Some(frozen) => Frozen::clone(frozen),
-            None => match Frozen::random_at(&domain, self.clock.now()) {
-                Ok(frozen) => frozen,
-                Err(error) => return self.not_sent("", no_chance(&error)),
-            },
-        };
-        let message_id = raw.message_id().unwrap_or_else(|| frozen.message_id.clone());
-        let bytes = match raw.render(&frozen) {
-            Ok(bytes) => bytes,
-            Err(fault) => return self.not_sent(&message_id, invalid(&fault)),
-        };
         let of_key = || raw.idempotency_key.as_ref().map(|key| digest_of_key(key, &fingerprint_raw(raw)));
-        let digest = context.mail_digest().or_else(of_key);
-        let mail = Mail { bytes, message_id, recipients: envelope.to, digest };
-        context.guard(Commit::Supported, self.deliver(mail, context)).await
+        match Ready::of_raw(raw, context, self.clock.now()) {
+            Ok(mail) => {
+                let digest = context.mail_digest().or_else(of_key);
+                context.guard(Commit::Supported, self.deliver(mail, digest, context)).await
+            }
+            Err(not) => self.not_sent(&not.message_id, not.failure),
+        }
     }
 
     fn commit(&self) -> Commit {
@@ -189,12 +156,4 @@ impl Transport for Outbox {
     fn dedupes_for(&self) -> Option<Duration> {
         Some(Duration::MAX)
     }
-}
-
-fn invalid(fault: &(impl Coded + std::fmt::Display)) -> Failure {
-    Failure::new(MailCategory::Validation, fault.code()).with_detail(fault.to_string())
-}
-
-fn no_chance(error: &hapax_core::StoreError) -> Failure {
-    Failure::new(MailCategory::Unknown, "file.io").with_retryable(true).with_detail(error.to_string())
 }

@@ -20,7 +20,6 @@ mod logs;
 mod mailers;
 mod options;
 mod outboxes;
-mod parsers;
 mod providers;
 mod raw_mails;
 mod raw_sends;

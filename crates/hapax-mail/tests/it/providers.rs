@@ -6,6 +6,8 @@ mod cuts;
 mod formats;
 mod lookups;
 mod peer;
+#[cfg(feature = "ses")]
+mod ses;
 mod tables;
 
 use hapax_mail::{Message, SendContext, Transport, provider::Resend};

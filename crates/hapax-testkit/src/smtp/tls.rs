@@ -28,6 +28,11 @@ static ACCEPTOR: LazyLock<TlsAcceptor> = LazyLock::new(|| {
     TlsAcceptor::from(Arc::new(config))
 });
 
+/// For other servers than those of mail.
+pub(crate) fn acceptor() -> &'static TlsAcceptor {
+    &ACCEPTOR
+}
+
 /// The authority that the server's certificate is of, as a file of PEM.
 pub fn authority() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/smtp/authority.pem")

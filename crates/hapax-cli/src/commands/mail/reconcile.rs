@@ -81,10 +81,13 @@ struct Counts {
 
 impl Reconcile {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let Target::Provider(provider) = Target::parse(&self.via)? else {
-            let message =
-                "--via: a folder, or nothing, cannot be asked; look there, then say `hapax mail resolve`";
-            return Err(Failure::usage(message));
+        let provider = match Target::parse(&self.via)? {
+            Target::Provider(provider) => provider,
+            other => {
+                let message = format!("--via: {} cannot be asked whether it has a mail", other.words());
+                return Err(Failure::usage(message)
+                    .help("look there, then say `hapax mail resolve KEY --as done|failed`"));
+            }
         };
         let Some(lookup) = provider.lookup()? else {
             let scheme = provider.scheme();

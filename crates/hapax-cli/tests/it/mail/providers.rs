@@ -2,6 +2,7 @@
 
 use super::{counts, line, lines};
 use crate::sandbox::{Ran, Sandbox};
+use hapax_testkit::https::Https;
 use std::{
     collections::VecDeque,
     io::{Read, Write},
@@ -214,6 +215,7 @@ fn a_provider_is_asked_about_what_may_have_gone() {
     reconcile(&[]).exits(0);
     run(&sandbox, &["mail", "reconcile", "--via", "resend:"]).exits(2).says("cannot be asked");
     run(&sandbox, &["mail", "reconcile", "--via", "stub:"]).exits(2).says("cannot be asked");
+    run(&sandbox, &["mail", "reconcile", "--via", "smtp://h"]).exits(2).says("a mail server cannot be asked");
 }
 
 #[test]
@@ -242,4 +244,109 @@ fn who_is_on_the_suppression_list_gets_no_mail() {
     sandbox.write("bad.txt", "user1@example.com\nnot an address\n");
     let args = ["mail", "send", "a.jsonl", "--suppress", "bad.txt"];
     sandbox.hapax(&args).exits(65).says("line 2 is neither an address nor `@domain`");
+}
+
+#[test]
+fn a_provider_is_known_by_its_certificate_before_it_sees_a_key() {
+    let body = "{\"id\":\"re_1\"}";
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let server = Https::start([answer.clone(), answer]);
+    let authority = hapax_testkit::smtp::authority();
+    for (host, trusted, sent) in
+        [("localhost", true, true), ("localhost", false, false), ("127.0.0.2", true, false)]
+    {
+        let sandbox = Sandbox::new();
+        sandbox.write("a.jsonl", lines(2));
+        let via = format!("resend:?endpoint=https://{host}:{}", server.port());
+        let args = ["mail", "send", "a.jsonl", "--via", &via, "--concurrency", "1", "--json"];
+        let mut command = sandbox.command(&args);
+        command.env("RESEND_API_KEY", SECRET);
+        if trusted {
+            command.env("SSL_CERT_FILE", &authority);
+        }
+        let ran = Ran::of(command.output().unwrap()).exits(i32::from(!sent));
+        for object in ran.lines() {
+            if sent {
+                assert_eq!(object["provider_id"], "re_1", "{object}");
+            } else {
+                let told = (&object["category"], &object["code"], &object["delivery_unknown"]);
+                assert_eq!(told, (&"configuration".into(), &"http.tls_cert".into(), &false.into()), "{host}");
+            }
+        }
+    }
+    // Both mails over one connection, and nothing to whom nobody knows.
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2);
+    assert!(requests.iter().all(|request| request.starts_with("POST /emails HTTP/1.1\r\n")), "{requests:?}");
+}
+
+#[test]
+fn a_send_is_logged_on_request_alone_and_without_addresses() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", lines(1));
+    let peer = Peer::start([Some((422, "{\"name\":\"missing_required_field\"}")), OK]);
+    let via = peer.via("resend:");
+    let quiet = send(&sandbox, &[&via], &[]).exits(1);
+    assert!(!quiet.stderr.contains("a mail was not sent"), "{quiet:?}");
+    let told = run(&sandbox, &["-v", "mail", "send", "a.jsonl", "--via", &via]).exits(0);
+    assert!(told.stderr.contains("a mail was sent") && !told.stderr.contains('@'), "{told:?}");
+}
+
+#[test]
+fn a_dry_run_says_who_is_on_the_suppression_list() {
+    let sandbox = Sandbox::new();
+    let to = |list: &str| format!("{{\"from\":\"shop@example.com\",\"to\":[{list}],\"text\":\"x\"}}\n");
+    sandbox.write("a.jsonl", to("\"gone@example.com\"") + &to("\"gone@example.com\",\"ada@example.com\""));
+    sandbox.write("gone.txt", "gone@example.com\n");
+    let args = ["mail", "send", "a.jsonl", "--via", "stub:", "--suppress", "gone.txt", "--dry-run"];
+    let ran = sandbox.hapax(&args).exits(0);
+    assert!(ran.stdout.contains("nothing: every recipient is on the suppression list"), "{ran:?}");
+    assert!(ran.stdout.contains("send, without 1 on the suppression list"), "{ran:?}");
+    assert!(ran.stderr.contains("would send 1") && ran.stderr.contains("neither 1"), "{ran:?}");
+    let objects = sandbox.hapax(&[&args[..], &["--json"]].concat()).exits(0).lines();
+    let told: Vec<_> = objects.iter().map(|o| (o["would"].clone(), o["suppressed"].clone())).collect();
+    let gone: serde_json::Value = vec!["gone@example.com"].into();
+    let expected: [(serde_json::Value, _); 2] = [("suppress".into(), gone.clone()), ("send".into(), gone)];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn keys_of_a_server_are_settled_without_its_password() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", lines(1));
+    // There is nothing to settle, which is said, and not that a password is missing.
+    let via = "smtp://app@mail.example.com";
+    let ran = sandbox.hapax(&["mail", "resolve", "k", "--as", "failed", "--via", via]).exits(65);
+    assert!(!ran.stderr.contains("password") && ran.stderr.contains("nothing unknown is under k"), "{ran:?}");
+    // A rehearsal needs none either, and says so; a run does.
+    let dry = sandbox.hapax(&["mail", "send", "a.jsonl", "--via", via, "--dry-run"]).exits(0);
+    assert!(dry.stderr.contains("HAPAX_SMTP_PASSWORD is not set"), "{dry:?}");
+    sandbox.hapax(&["mail", "send", "a.jsonl", "--via", via]).exits(2).says("HAPAX_SMTP_PASSWORD");
+    // What is wrong with the URL is told in any case.
+    sandbox.hapax(&["mail", "send", "a.jsonl", "--via", "smtp://app@:0", "--dry-run"]).exits(2);
+}
+
+#[test]
+fn ses_is_a_provider_of_a_build_with_its_feature() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.jsonl", lines(1));
+    let peer = Peer::start([Some((200, "{\"MessageId\":\"0102018f\"}"))]);
+    let via = peer.via("ses:eu-west-1");
+    let mut command = sandbox.command(&["mail", "send", "a.jsonl", "--via", &via, "--json"]);
+    let command = command.env("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE").env("AWS_SECRET_ACCESS_KEY", SECRET);
+    let ran = Ran::of(command.output().unwrap());
+    assert!(!format!("{ran:?}").contains(SECRET), "{ran:?}");
+    if cfg!(feature = "ses") {
+        let object = ran.exits(0).json();
+        assert_eq!(object["message_id"], "<0102018f@eu-west-1.amazonses.com>");
+        assert!(peer.requests()[0].contains("/eu-west-1/ses/aws4_request"), "{:?}", peer.requests());
+        let args = ["mail", "send", "a.jsonl", "--via", "ses:eu-west-1"];
+        sandbox.hapax(&args).exits(2).says("AWS_ACCESS_KEY_ID");
+        sandbox.hapax(&["mail", "send", "a.jsonl", "--via", "ses:"]).exits(2).says("region");
+    } else {
+        assert!(ran.exits(2).stderr.contains("--features ses"), "{:?}", peer.requests());
+    }
 }

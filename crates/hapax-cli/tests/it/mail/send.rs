@@ -248,7 +248,7 @@ fn attachments_are_read_from_the_folder_of_the_file() {
 fn other_transports_are_named_as_missing() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", lines(1));
-    let ran = send(&sandbox, &["a.jsonl", "--via", "ses:secret"]).exits(2);
+    let ran = send(&sandbox, &["a.jsonl", "--via", "sqs:secret"]).exits(2);
     assert!(
         ran.stderr.contains("file:DIR") && ran.stderr.contains("stub:") && !ran.stderr.contains("secret"),
         "{ran:?}"

@@ -60,6 +60,9 @@ fn a_column_that_is_missing_is_named() {
         .says("did you mean `nane`?");
     sandbox.write("semi.csv", "id;name;mail;cc\n1;Ada;ada@example.com;\n");
     send(&sandbox, &["semi.csv", "--template", "t.json"]).exits(65).says("--delimiter");
+    // Also where the one column looks like one that is missing.
+    sandbox.write("near.csv", "name;x\nAda;y\n");
+    send(&sandbox, &["near.csv", "--template", "t.json"]).exits(65).says("--delimiter");
     send(&sandbox, &["semi.csv", "--template", "t.json", "--delimiter", ";"]).exits(0);
     assert_eq!(recipients(&sandbox.path("outbox")).len(), 1);
 }

@@ -1,7 +1,7 @@
 //! The list itself.
 
-use crate::Address;
-use std::{collections::HashSet, fmt, str::FromStr, sync::Arc};
+use crate::{Address, Message, RawMessage};
+use std::{borrow::Cow, collections::HashSet, fmt, str::FromStr, sync::Arc};
 
 /// Addresses, and whole domains, that get no mail. Cheap to clone.
 ///
@@ -32,7 +32,30 @@ impl SuppressionList {
             || self.entries.contains(&format!("{}@{domain}", address.local().to_lowercase()))
     }
 
-    pub(super) fn holds_text(&self, text: &str) -> bool {
+    /// The message without the recipients on the list, and those.
+    pub fn leave_out<'a>(&self, message: &'a Message) -> (Cow<'a, Message>, Vec<String>) {
+        let left_out: Vec<_> =
+            message.recipients().filter(|to| self.holds(to)).map(Address::wire_form).collect();
+        let message = if left_out.is_empty() {
+            Cow::Borrowed(message)
+        } else {
+            Cow::Owned(message.without_recipients(|to| self.holds(to)))
+        };
+        (message, left_out)
+    }
+
+    /// The same of a mail that is ready, by its envelope.
+    pub fn leave_out_raw<'a>(&self, raw: &'a RawMessage) -> (Cow<'a, RawMessage>, Vec<String>) {
+        let (left_out, to) = raw.to.iter().cloned().partition::<Vec<_>, _>(|to| self.holds_text(to));
+        let raw = if left_out.is_empty() {
+            Cow::Borrowed(raw)
+        } else {
+            Cow::Owned(RawMessage { to, ..raw.clone() })
+        };
+        (raw, left_out)
+    }
+
+    fn holds_text(&self, text: &str) -> bool {
         text.parse().is_ok_and(|address| self.holds(&address))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{Address, Message};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// Fields as [`MessageJson`](super::MessageJson) reads them; what is not there is left out.
@@ -25,9 +25,9 @@ struct Line<'a> {
     text: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     html: Option<&'a str>,
-    /// By name: the values of one are in their order, the names are not.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    headers: BTreeMap<&'a str, Vec<&'a str>>,
+    /// In their order, which tells one message from another; those of one name together.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_object")]
+    headers: Vec<(&'a str, Vec<&'a str>)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     attachments: Vec<File<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,10 +79,12 @@ struct Unsubscribe<'a> {
 impl Message {
     /// The line of a JSON Lines file that reads back as this message, with the bytes of its attachments in it.
     pub fn to_json_line(&self) -> String {
-        let mut headers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut headers: Vec<(&str, Vec<&str>)> = Vec::new();
         for (name, value) in self.headers() {
-            let known = headers.keys().find(|known| known.eq_ignore_ascii_case(name)).copied();
-            headers.entry(known.unwrap_or(name)).or_default().push(value);
+            match headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                Some((_, values)) => values.push(value),
+                None => headers.push((name, vec![value])),
+            }
         }
         let tracking = self.tracking();
         let is_said = tracking.opens.is_some() || tracking.clicks.is_some();
@@ -123,6 +125,10 @@ impl Message {
         };
         serde_json::to_string(&line).unwrap_or_else(|_| unreachable!("texts and lists have a form in JSON"))
     }
+}
+
+fn as_object<S: Serializer>(headers: &[(&str, Vec<&str>)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(headers.iter().map(|(name, values)| (name, values)))
 }
 
 fn texts(addresses: &[Address]) -> Vec<String> {
@@ -175,6 +181,15 @@ mod tests {
         assert_eq!(back.idempotency_key(), message.idempotency_key());
         assert_eq!(back.message_id(), message.message_id());
         assert_eq!(back.to_json_line(), line);
+    }
+
+    #[test]
+    fn the_order_of_headers_is_kept() {
+        let message = Message::builder().from("a@x.example").to("b@x.example").text("");
+        let message =
+            message.header("X-Zeta", "1").header("X-Alpha", "2").header("x-zeta", "3").build().unwrap();
+        let line = message.to_json_line();
+        assert!(line.contains(r#""headers":{"X-Zeta":["1","3"],"X-Alpha":["2"]}"#), "{line}");
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Connection {
         head = head.header(HOST, endpoint.authority());
         head = head.header(USER_AGENT, concat!("hapax/", env!("CARGO_PKG_VERSION")));
         for (name, value) in &request.headers {
-            head = head.header(*name, value);
+            head = head.header(name, value);
         }
         if !request.body.is_empty() {
             head = head.header(CONTENT_LENGTH, request.body.len());

@@ -49,6 +49,12 @@ impl Endpoint {
         self.tls
     }
 
+    /// As text that reads back as this place.
+    #[cfg(feature = "ses")]
+    pub(crate) fn url(&self) -> String {
+        format!("{self:?}")
+    }
+
     pub(crate) fn address(&self) -> (&str, u16) {
         (&self.host, self.port)
     }

@@ -61,6 +61,12 @@ impl Trouble {
         Self::before(Failure::new(MailCategory::Network, "http.connect").with_stage("connect"))
     }
 
+    /// There is nothing that could be sent.
+    #[cfg(feature = "ses")]
+    pub(crate) fn no_request(reason: &'static str) -> Self {
+        Self::broken(&Broken::Form(reason), false)
+    }
+
     pub(super) fn stalled(committed: bool) -> Self {
         let failure = if committed {
             Failure::new(MailCategory::Timeout, "http.reply_timeout")

@@ -193,6 +193,31 @@ async fn mailgun_gets_the_bytes_and_the_envelope_apart() {
 }
 
 #[tokio::test]
+async fn lists_of_addresses_to_answer_to_arrive_whole() {
+    let answer = || Play::answer(200, &json("{\"id\":\"a\",\"ErrorCode\":0,\"MessageID\":\"a\"}"));
+    let peer = Peer::start((0..4).map(|_| answer()));
+    let url = peer.url();
+    let message =
+        || plain().reply_to("\"Help, first\" <a@example.com>").reply_to("b@example.com").build().unwrap();
+    let _ = accepted(&resend(&peer), &message()).await;
+    let _ = accepted(&Postmark::new("x").unwrap().with_endpoint(&url).unwrap(), &message()).await;
+    let _ = accepted(&SendGrid::new("x").unwrap().with_endpoint(&url).unwrap(), &message()).await;
+    let _ =
+        accepted(&Mailgun::new("mg.example", "x").unwrap().with_endpoint(&url).unwrap(), &message()).await;
+    let bodies = peer.bodies();
+    let parsed = |n: usize| serde_json::from_str::<Value>(&bodies[n]).unwrap();
+    assert_eq!(parsed(0)["reply_to"], value!(["\"Help, first\" <a@example.com>", "b@example.com"]));
+    assert_eq!(parsed(1)["ReplyTo"], "\"Help, first\" <a@example.com>, b@example.com");
+    let list = value!([{ "email": "a@example.com", "name": "Help, first" }, { "email": "b@example.com" }]);
+    assert_eq!(parsed(2)["reply_to_list"], list);
+    assert!(
+        bodies[3].contains("Reply-To: \"Help, first\" <a@example.com>, <b@example.com>\r\n"),
+        "{}",
+        bodies[3]
+    );
+}
+
+#[tokio::test]
 async fn brevo_gets_a_uuid_made_of_the_key() {
     let peer = Peer::start([Play::answer(201, &json("{\"messageId\":\"<1@smtp-relay.mailin.fr>\"}"))]);
     let brevo = Brevo::new("xkeysib-secret").unwrap().with_endpoint(&peer.url()).unwrap();

@@ -5,17 +5,19 @@ use crate::kit::code;
 use hapax_mail::{Brevo, Mailgun, Postmark, Receipt, Resend, SendGrid, Transport};
 use std::time::Duration;
 
-enum Kind {
+/// What a receipt says.
+pub(super) enum Kind {
     /// Category, code, whether it may be tried again.
     No(&'static str, &'static str, bool),
     Unknown(&'static str),
     Yes,
 }
-use Kind::{No, Unknown, Yes};
+pub(super) use Kind::{No, Unknown, Yes};
 
-type Row = (u16, &'static [(&'static str, &'static str)], &'static str, Kind);
+/// Status, headers, body, and what they mean.
+pub(super) type Row = (u16, &'static [(&'static str, &'static str)], &'static str, Kind);
 
-async fn check(make: impl Fn(&str) -> Box<dyn Transport>, rows: &[Row]) {
+pub(super) async fn check(make: impl Fn(&str) -> Box<dyn Transport>, rows: &[Row]) {
     let plays = rows
         .iter()
         .map(|(status, headers, body, _)| Play::answer(*status, &super::peer::json_with(headers, body)));

@@ -15,7 +15,7 @@ use hapax::{
         fingerprint::Agreement,
         idempotency::{Kind, RecordState},
     },
-    mail::{self, Frozen, InvalidMessage},
+    mail::{self, Frozen, InvalidMessage, SuppressionList},
 };
 use serde::Serialize;
 
@@ -27,6 +27,8 @@ pub(super) struct LookUp {
     pub(super) hapax: Option<Hapax>,
     pub(super) namespace: Namespace,
     pub(super) scope: Scope,
+    /// Who gets no mail.
+    pub(super) suppressed: SuppressionList,
 }
 
 /// One message, as a program reads it.
@@ -38,6 +40,8 @@ struct Line<'a> {
     would: Would,
     from: &'a str,
     to: &'a [String],
+    /// Those of `to` that are on the suppression list.
+    suppressed: &'a [String],
     bytes: usize,
 }
 
@@ -53,6 +57,8 @@ enum Would {
     AnswerUnknown,
     /// The key was used for another message.
     RefuseKeyReused,
+    /// Everybody is on the suppression list.
+    Suppress,
     /// It is not valid.
     Skip,
 }
@@ -65,6 +71,7 @@ impl Would {
             Self::Wait => "wait for another run",
             Self::AnswerUnknown => "nothing: it may have been sent",
             Self::RefuseKeyReused => "refuse: the key was used for another message",
+            Self::Suppress => "nothing: every recipient is on the suppression list",
             Self::Skip => "skip: it is not valid",
         }
     }
@@ -73,6 +80,7 @@ impl Would {
 /// What is known of a message without the store.
 struct Planned {
     envelope: mail::Envelope,
+    suppressed: Vec<String>,
     bytes: usize,
     call: Option<(Key, Fingerprint)>,
 }
@@ -131,9 +139,10 @@ pub(super) async fn look(
         let bytes = planned.as_ref().map_or(0, |planned| planned.bytes);
         let (from, to): (&str, &[String]) =
             planned.as_ref().map_or(("", &[]), |planned| (&planned.envelope.from, &planned.envelope.to));
+        let suppressed = planned.as_ref().map_or(&[][..], |planned| &planned.suppressed);
         let key = fed.slot.key.as_ref().map(Key::as_str);
         if output.json {
-            let line = Line { index: fed.slot.index, key, place: &place, would, from, to, bytes };
+            let line = Line { index: fed.slot.index, key, place: &place, would, from, to, suppressed, bytes };
             report.line(&serde_json::to_string(&line).unwrap_or_default());
         } else {
             let to = match to {
@@ -142,8 +151,12 @@ pub(super) async fn look(
                 [first, rest @ ..] => format!("{first} and {} more", rest.len()),
             };
             let key = text::shown(key.unwrap_or("-"));
+            let left_out = match suppressed.len() {
+                n if n > 0 && would == Would::Send => format!(", without {n} on the suppression list"),
+                _ => String::new(),
+            };
             report.line(&format!(
-                "{place}\t{key}\t{} -> {to}\t{}\t{}",
+                "{place}\t{key}\t{} -> {to}\t{}\t{}{left_out}",
                 from,
                 size::format(bytes as u64),
                 would.words()
@@ -156,7 +169,7 @@ pub(super) async fn look(
 impl LookUp {
     async fn one(&self, fed: Fed) -> Result<Looked, Failure> {
         let planned = match &fed.mail {
-            Ok(mail) => plan(mail)?,
+            Ok(mail) => plan(mail, &self.suppressed)?,
             Err(_) => return Ok((fed, None, Would::Skip)),
         };
         let would = match (&planned.call, &self.hapax) {
@@ -174,28 +187,32 @@ impl LookUp {
             }
             _ => Would::Send,
         };
+        let is_nobody_left = planned.suppressed.len() == planned.envelope.to.len();
+        let would = if would == Would::Send && is_nobody_left { Would::Suppress } else { would };
         Ok((fed, Some(planned), would))
     }
 }
 
-/// Renders a message as it would be sent.
-fn plan(mail: &Mail) -> Result<Planned, Failure> {
+/// Renders a message as it would be sent. Keys and fingerprints do not depend on who is left out.
+fn plan(mail: &Mail, list: &SuppressionList) -> Result<Planned, Failure> {
     // Dates are of different lengths.
     let start = SystemClock.now();
     let refused = |error: InvalidMessage| Failure::of(&error);
     Ok(match mail {
         Mail::Message(message) => {
             let frozen = Frozen::random(message, start)?;
-            let bytes = mail::render(message, &frozen).map_err(|error| Failure::of(&error))?.len();
+            let (left, suppressed) = list.leave_out(message);
+            let bytes = mail::render(&left, &frozen).map_err(|error| Failure::of(&error))?.len();
             let call = message.idempotency_key().map(|key| (key.clone(), mail::fingerprint(message)));
-            Planned { envelope: mail::envelope(message), bytes, call }
+            Planned { envelope: mail::envelope(message), suppressed, bytes, call }
         }
         Mail::Raw(raw) => {
             let frozen = Frozen::random_at("localhost", start)?;
             let bytes = raw.render(&frozen).map_err(|error| Failure::of(&error))?.len();
+            let (_, suppressed) = list.leave_out_raw(raw);
             let key = mail.key();
             let call = key.map(|key| (key, mail::fingerprint_raw(raw)));
-            Planned { envelope: raw.envelope().map_err(refused)?, bytes, call }
+            Planned { envelope: raw.envelope().map_err(refused)?, suppressed, bytes, call }
         }
     })
 }

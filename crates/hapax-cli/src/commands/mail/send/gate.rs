@@ -4,15 +4,15 @@
 //! rate.
 //!
 //! ```text
-//! keys ─ gate (stop, rate, time-out) ─ suppression ─ pool ─ retry ─ breaker ─ turns (rate of further attempts) ─ transport
+//! keys ─ gate (log, stop, rate, time-out) ─ suppression ─ pool ─ retry ─ breaker ─ turns (rate of further attempts) ─ transport
 //! ```
 
 use super::rate::Rate;
 use crate::{failure::Failure, text};
 use hapax::{
-    Backoff, async_trait,
+    Backoff,
     mail::{
-        Commit, InvalidSuppression, Mail, MailCategory, Mailer, MailerBuilder, Member, Message, RawMessage,
+        Decorate, Decorated, InvalidSuppression, Mail, MailCategory, Mailer, MailerBuilder, Member, Observed,
         Receipt, SendContext, Stack, Suppressing, SuppressionList, Transport,
     },
 };
@@ -45,6 +45,9 @@ pub(in super::super) struct Passage {
     pub(in super::super) stop: CancellationToken,
 }
 
+/// What all mails go through.
+pub(in super::super) type Gate = Observed<Decorated<Entry, Suppressing<Mailer>>>;
+
 /// The transports behind the gate: one after the other where there are several, each with its attempts.
 pub(in super::super) fn stack(
     transports: Vec<Arc<dyn Transport>>,
@@ -55,7 +58,7 @@ pub(in super::super) fn stack(
     let among = u32::try_from(transports.len().max(1)).unwrap_or(u32::MAX);
     let mut members = transports.into_iter().map(|transport| {
         let mut member = if passage.attempts > 1 {
-            Member::new(Turns { inner: transport, pacer: Arc::clone(&pacer) })
+            Member::new(Decorated::new(Turns(Arc::clone(&pacer)), transport))
         } else {
             Member::new(transport)
         };
@@ -75,8 +78,8 @@ pub(in super::super) fn stack(
         (None, _) => return Err(Failure::usage("there is no transport")),
     };
     let inner = built.build().map_err(|error| Failure::usage(error.to_string()))?;
-    let inner = Suppressing::new(inner, suppressed);
-    Ok(Gate { inner, timeout: passage.timeout, pacer })
+    let entry = Entry { timeout: passage.timeout, pacer };
+    Ok(Observed::new(Decorated::new(entry, Suppressing::new(inner, suppressed))))
 }
 
 /// Who gets no mail, from a file.
@@ -102,7 +105,7 @@ struct Pacer {
 
 impl Pacer {
     /// Waits until a send may start.
-    async fn turn(&self) -> Result<(), Receipt> {
+    async fn turn(&self) -> Result<(), Box<Receipt>> {
         if self.stop.is_cancelled() {
             return Err(cancelled());
         }
@@ -122,117 +125,52 @@ impl Pacer {
     }
 }
 
+fn cancelled() -> Box<Receipt> {
+    Box::new(Receipt::failed(MailCategory::Cancelled, "mail.cancelled"))
+}
+
 /// Waits for the turn of a message, and gives it its time from then on.
 #[derive(Debug)]
-pub(in super::super) struct Gate {
-    inner: Suppressing<Mailer>,
+pub(in super::super) struct Entry {
     timeout: Option<Duration>,
     pacer: Arc<Pacer>,
 }
 
-impl Gate {
-    async fn pass(&self, mail: Mail<'_>, context: &SendContext) -> Receipt {
-        if let Err(refused) = self.pacer.turn().await {
-            return refused;
-        }
-        let mut within = context.clone();
+impl Decorate for Entry {
+    type Pass = ();
+
+    async fn admit<'a>(&'a self, _: Mail<'a>, context: &'a mut SendContext) -> Result<(), Box<Receipt>> {
+        self.pacer.turn().await?;
         let own = self.timeout.and_then(|limit| Instant::now().checked_add(limit));
-        within.deadline = own.into_iter().chain(context.deadline).min();
-        let send = through(mail, &self.inner, &within);
-        within.guard(self.inner.commit(), send).await
-    }
-}
-
-async fn through(mail: Mail<'_>, transport: &dyn Transport, context: &SendContext) -> Receipt {
-    match mail {
-        Mail::Message(message) => transport.send(message, context).await,
-        Mail::Raw(raw) => transport.send_raw(raw, context).await,
-    }
-}
-
-fn cancelled() -> Receipt {
-    Receipt::failed(MailCategory::Cancelled, "mail.cancelled")
-}
-
-#[async_trait]
-impl Transport for Gate {
-    fn id(&self) -> &str {
-        self.inner.id()
+        context.deadline = own.into_iter().chain(context.deadline).min();
+        Ok(())
     }
 
-    async fn send(&self, message: &Message, context: &SendContext) -> Receipt {
-        self.pass(Mail::Message(message), context).await
-    }
-
-    async fn send_raw(&self, raw: &RawMessage, context: &SendContext) -> Receipt {
-        self.pass(Mail::Raw(raw), context).await
-    }
-
-    /// What is behind it is guarded by itself, so what waits here has not begun.
-    fn commit(&self) -> Commit {
-        Commit::Supported
-    }
-
-    fn dedupes_for(&self) -> Option<Duration> {
-        self.inner.dedupes_for()
-    }
-
-    fn stack(&self) -> Stack {
-        let mut stack = self.inner.stack();
-        stack.longest = stack.longest.into_iter().chain(self.timeout).min();
-        stack
+    fn stack(&self, mut inner: Stack) -> Stack {
+        inner.longest = inner.longest.into_iter().chain(self.timeout).min();
+        inner
     }
 }
 
 /// A further attempt has to wait for its turn, too; the gate has seen to that of the first.
 #[derive(Debug)]
-struct Turns {
-    inner: Arc<dyn Transport>,
-    pacer: Arc<Pacer>,
-}
+struct Turns(Arc<Pacer>);
 
-impl Turns {
-    async fn pass(&self, mail: Mail<'_>, context: &SendContext) -> Receipt {
-        if context.attempt > 1
-            && let Err(refused) = self.pacer.turn().await
-        {
-            return refused;
+impl Decorate for Turns {
+    type Pass = ();
+
+    async fn admit<'a>(&'a self, _: Mail<'a>, context: &'a mut SendContext) -> Result<(), Box<Receipt>> {
+        if context.attempt > 1 {
+            self.0.turn().await?;
         }
-        context.guard(self.inner.commit(), through(mail, &*self.inner, context)).await
-    }
-}
-
-#[async_trait]
-impl Transport for Turns {
-    fn id(&self) -> &str {
-        self.inner.id()
-    }
-
-    async fn send(&self, message: &Message, context: &SendContext) -> Receipt {
-        self.pass(Mail::Message(message), context).await
-    }
-
-    async fn send_raw(&self, raw: &RawMessage, context: &SendContext) -> Receipt {
-        self.pass(Mail::Raw(raw), context).await
-    }
-
-    fn commit(&self) -> Commit {
-        Commit::Supported
-    }
-
-    fn dedupes_for(&self) -> Option<Duration> {
-        self.inner.dedupes_for()
-    }
-
-    fn stack(&self) -> Stack {
-        self.inner.stack()
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hapax::mail::{Act, Stub};
+    use hapax::mail::{Act, Message, Stub};
 
     fn gate(stub: &Stub, attempts: u32, rate: Option<&str>) -> (Gate, CancellationToken) {
         let stop = CancellationToken::new();

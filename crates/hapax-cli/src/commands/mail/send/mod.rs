@@ -104,7 +104,7 @@ impl Send {
         }
         if self.dry_run {
             let done = tokio::select! {
-                done = self.rehearse(context, &targets, checked, &mut report) => done,
+                done = self.rehearse(context, (&targets, list), checked, &mut report) => done,
                 signal = interrupts.next() => Ok(Exit::Signal(signal)),
             };
             progress.finish();
@@ -122,7 +122,7 @@ impl Send {
     async fn rehearse(
         &self,
         context: &Context,
-        targets: &Targets,
+        (targets, suppressed): (&Targets, SuppressionList),
         checked: Checked,
         report: &mut Report<'_>,
     ) -> Result<Exit, Failure> {
@@ -134,7 +134,7 @@ impl Send {
         };
         targets.unproven().for_each(|note| context.output.note(&note));
         let namespace = Namespace::new(&context.settings.namespace)?;
-        let look_up = dry_run::LookUp { hapax, namespace, scope: Scope::new(&targets.scope())? };
+        let look_up = dry_run::LookUp { hapax, namespace, scope: Scope::new(&targets.scope())?, suppressed };
         let (checker, unreported) = (Arc::clone(&checked.checker), checked.unreported);
         let mut feed = Feed::start(checked);
         let counts = dry_run::look(&mut feed, &checker, &look_up, &context.output, report).await?;

@@ -4,7 +4,7 @@ use super::{provider::Provider, server};
 use crate::{exit::Exit, failure::Failure, output, text};
 use hapax::{
     core::Fingerprint,
-    mail::{MailCategory, Outbox, Smtp, Stub, Transport},
+    mail::{MailCategory, Outbox, SmtpOptions, Stub, Transport},
 };
 use std::{
     ffi::OsString,
@@ -23,13 +23,13 @@ pub(crate) enum Target {
     /// Nowhere.
     Stub,
     /// A mail server.
-    Server(Smtp),
+    Server(Box<SmtpOptions>),
     /// A provider over HTTP.
     Provider(Provider),
 }
 
-/// Schemes of other builds, and what they are.
-const PLANNED: &[&str] = &["ses"];
+/// Schemes of other builds, which have the feature of that name.
+const LEFT_OUT: &[&str] = if cfg!(feature = "ses") { &[] } else { &["ses"] };
 
 impl Target {
     pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
@@ -48,18 +48,30 @@ impl Target {
             ("file", rest) => Ok(Self::File(folder(rest))),
             ("stub", "") => Ok(Self::Stub),
             ("stub", _) => Err(Failure::usage("--via stub: takes nothing after the colon")),
-            ("smtp" | "smtps" | "lmtp" | "lmtp+unix", _) => server::parse(url).map(Self::Server),
-            (scheme, rest) if Provider::SCHEMES.contains(&scheme) => {
-                Provider::parse(scheme, rest).map(Self::Provider)
+            ("smtp" | "smtps" | "lmtp" | "lmtp+unix", _) => {
+                server::parse(url).map(|options| Self::Server(Box::new(options)))
             }
+            (scheme, rest) if Provider::is_known(scheme) => Provider::parse(scheme, rest).map(Self::Provider),
             // What follows may be a password.
-            (scheme, _) if PLANNED.contains(&scheme) => {
-                Err(Failure::usage(format!("this build of hapax cannot send via `{scheme}:`")).help(HELP))
+            (scheme, _) if LEFT_OUT.contains(&scheme) => {
+                let message = format!("this build of hapax cannot send via `{scheme}:`");
+                let help = format!("build it with `--features {scheme}`, or with `--features full`; {HELP}");
+                Err(Failure::usage(message).help(help))
             }
             (scheme, _) => {
                 let shown = text::shown(scheme);
                 Err(Failure::usage(format!("--via: `{shown}:` is no transport")).help(HELP))
             }
+        }
+    }
+
+    /// What it is, for people.
+    pub(crate) fn words(&self) -> &'static str {
+        match self {
+            Self::File(_) => "a folder",
+            Self::Stub => "what forgets everything",
+            Self::Server(_) => "a mail server",
+            Self::Provider(_) => "a provider",
         }
     }
 
@@ -77,7 +89,7 @@ impl Target {
         match self {
             Self::File(_) => Some("file:"),
             Self::Stub => Some("stub:"),
-            Self::Server(server) if server.id() == "lmtp" => Some("lmtp:"),
+            Self::Server(server) if server.is_lmtp() => Some("lmtp:"),
             Self::Server(_) => Some("smtp:"),
             Self::Provider(provider) => provider.sends_at_once(),
         }
@@ -92,7 +104,7 @@ impl Target {
                     "the folder {folder} is not there: a run makes it, if it can; that was not tried"
                 ))
             }
-            Self::Server(_) => Some("the mail server was not asked".to_owned()),
+            Self::Server(options) => Some(server::unproven(options)),
             Self::Provider(provider) => provider.unproven(),
             _ => None,
         }
@@ -122,7 +134,7 @@ impl Target {
         Ok(match self {
             Self::File(folder) => Arc::new(Outbox::new(folder)),
             Self::Stub => Arc::new(Stub::forgetful()),
-            Self::Server(server) => Arc::new(server.clone()),
+            Self::Server(options) => Arc::new(server::open(SmtpOptions::clone(options))?),
             Self::Provider(provider) => provider.open()?,
         })
     }

@@ -81,13 +81,14 @@ impl Template {
         let message =
             format!("the template {} names the column `{missing}`, which {file} does not have", self.shown);
         let help = match text::nearest(missing, &names) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if names.len() == 1 => {
+            // One that is like it may hold it, and all the others.
+            Some(near) if names.len() > 1 => format!("did you mean `{near}`?"),
+            _ if names.len() == 1 => {
                 "there is one column only: if another character stands between the columns, \
                                          name it with --delimiter"
                     .to_owned()
             }
-            None => format!("its columns are: {}", text::shown(&names.join(", "))),
+            _ => format!("its columns are: {}", text::shown(&names.join(", "))),
         };
         Err(Failure::input(message).help(help))
     }

@@ -66,5 +66,5 @@ def content(part):
     return part.get_payload(decode=True)
 
 
-for path in sys.argv[1:]:
-    print(json.dumps(view(path)))
+for name in sys.stdin.read().splitlines():
+    print(json.dumps(view(name)))
