@@ -12,7 +12,6 @@ use hapax_core::{
 };
 
 /// What asking came to.
-#[expect(clippy::large_enum_variant, reason = "taken apart where it arises")]
 pub(crate) enum Asked<T> {
     Happened(Answer<T>),
     /// It did not happen: the effect runs under this reservation.

@@ -50,7 +50,6 @@ pub(super) struct Inner {
 /// Answer to a reservation.
 #[must_use]
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "taken apart where it arises")]
 pub enum Begun {
     /// The key is ours.
     Mine(Reservation),

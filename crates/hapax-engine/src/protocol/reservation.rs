@@ -24,7 +24,11 @@ use tokio::sync::watch;
 /// unknown when [`began`](Self::began) is set, with the receipt of [`on_abort`](Self::on_abort), and freed otherwise.
 #[must_use = "dropping it frees the key, or keeps it as unknown"]
 #[derive(Debug)]
-pub struct Reservation {
+pub struct Reservation(Box<Held>);
+
+/// Apart, so that a reservation is a pointer: it goes through many futures, each of which would have room for all of it.
+#[derive(Debug)]
+struct Held {
     keeper: Keeper,
     name: Name,
     token: Token,
@@ -72,7 +76,7 @@ impl Reservation {
     ) -> Self {
         let inner = &keeper.inner;
         let (renewal, view) = inner.renewer.keep(&inner.runner, (req.name.clone(), req.token), terms, asked);
-        Self {
+        Self(Box::new(Held {
             name: req.name.clone(),
             token: req.token,
             fingerprint: req.fingerprint,
@@ -84,37 +88,37 @@ impl Reservation {
             aborted: None,
             end: End::Open,
             keeper,
-        }
+        }))
     }
 
     /// Its name.
     pub fn name(&self) -> &Name {
-        &self.name
+        &self.0.name
     }
 
     /// When the first reservation of this life of the key was made.
     pub fn first_at(&self) -> Timestamp {
-        self.first_at
+        self.0.first_at
     }
 
     /// Its durations.
     pub fn terms(&self) -> &Terms {
-        &self.terms
+        &self.0.terms
     }
 
     /// For the effect.
     pub fn lease(&self) -> Lease {
-        Lease::new(&self.name, Arc::clone(self.keeper.clock()), self.view.clone())
+        Lease::new(&self.0.name, Arc::clone(self.0.keeper.clock()), self.0.view.clone())
     }
 
     /// Set it when the effect may have begun to have consequences. A drop looks at it.
     pub fn began(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.began)
+        Arc::clone(&self.0.began)
     }
 
     /// The receipt that a drop keeps when the effect had begun. Without it, an empty one.
     pub fn on_abort(&mut self, receipt: Receipt) {
-        self.aborted = Some(receipt);
+        self.0.aborted = Some(receipt);
     }
 
     /// To be asked right before the effect starts: is the lease held, and enough of it left? One extension is tried;
@@ -123,9 +127,9 @@ impl Reservation {
         if self.has_half() {
             return Ok(self);
         }
-        if let Some(renewal) = &self.renewal {
-            let limit = self.keeper.call_limit(&self.terms);
-            Box::pin(self.keeper.inner.renewer.extend_now(renewal, limit)).await;
+        if let Some(renewal) = &self.0.renewal {
+            let limit = self.0.keeper.call_limit(&self.0.terms);
+            Box::pin(self.0.keeper.inner.renewer.extend_now(renewal, limit)).await;
         }
         if self.has_half() {
             return Ok(self);
@@ -146,8 +150,8 @@ impl Reservation {
     /// Once called, the result is stored whether or not the future is polled to its end.
     pub async fn complete(mut self, kind: Kind, receipt: Receipt) -> Kept {
         let complete = self.ended(kind, receipt);
-        let limit = self.keeper.call_limit(&self.terms);
-        let answer = call::one(limit, "complete", self.keeper.inner.store().complete(&complete)).await;
+        let limit = self.0.keeper.call_limit(&self.0.terms);
+        let answer = call::one(limit, "complete", self.0.keeper.inner.store().complete(&complete)).await;
         let kept = self.completed(answer);
         warn_not_stored(std::iter::once((&complete.name, &kept)));
         kept
@@ -164,7 +168,7 @@ impl Reservation {
         };
         let (reservations, requests): (Vec<_>, Vec<_>) = batch.into_iter().map(end).unzip();
         let Some(first) = reservations.first() else { return Vec::new() };
-        let (keeper, limit) = (first.keeper.clone(), first.keeper.call_limit(&first.terms));
+        let (keeper, limit) = (first.0.keeper.clone(), first.0.keeper.call_limit(&first.0.terms));
         let answers =
             call::many(limit, "complete", requests.len(), keeper.inner.store().complete_many(&requests))
                 .await;
@@ -186,7 +190,7 @@ impl Reservation {
 
     /// What became of the completion of [`ending`](Self::ending).
     pub(crate) fn ended_by(self, answer: StoreResult<Completed>) -> Kept {
-        let name = self.name.clone();
+        let name = self.0.name.clone();
         let kept = self.completed(answer);
         warn_not_stored(std::iter::once((&name, &kept)));
         kept
@@ -194,8 +198,8 @@ impl Reservation {
 
     /// Carries out the completion of [`ending`](Self::ending) by itself.
     pub(crate) async fn end_now(self, complete: Complete) -> Kept {
-        let limit = self.keeper.call_limit(&self.terms);
-        let answer = call::one(limit, "complete", self.keeper.inner.store().complete(&complete)).await;
+        let limit = self.0.keeper.call_limit(&self.0.terms);
+        let answer = call::one(limit, "complete", self.0.keeper.inner.store().complete(&complete)).await;
         self.ended_by(answer)
     }
 
@@ -205,11 +209,11 @@ impl Reservation {
     where
         F: AsyncFnOnce(&Complete) -> StoreResult<Completed>,
     {
-        self.renewal = None;
+        self.0.renewal = None;
         let complete = self.outcome(Kind::Done, receipt);
         match step(&complete).await.map_err(IdempotencyError::store_failed)? {
             Completed::Stored => {
-                self.end = End::Over;
+                self.0.end = End::Over;
                 Ok(())
             }
             other => Err(self.lost("complete", &other)),
@@ -221,10 +225,10 @@ impl Reservation {
     where
         F: AsyncFnOnce(&Name, &Token) -> StoreResult<Write>,
     {
-        self.renewal = None;
-        match step(&self.name, &self.token).await.map_err(IdempotencyError::store_failed)? {
+        self.0.renewal = None;
+        match step(&self.0.name, &self.0.token).await.map_err(IdempotencyError::store_failed)? {
             Write::Applied => {
-                self.end = End::Over;
+                self.0.end = End::Over;
                 Ok(())
             }
             other @ Write::Fenced => Err(self.lost("release", &other)),
@@ -232,7 +236,7 @@ impl Reservation {
     }
 
     fn lost(&self, op: &'static str, answer: &dyn std::fmt::Debug) -> IdempotencyError {
-        tracing::warn!(key = ?self.name, ?answer, "a key was lost before its transaction was to commit");
+        tracing::warn!(key = ?self.0.name, ?answer, "a key was lost before its transaction was to commit");
         let reason = "the key is another call's by now: roll back, and call again";
         IdempotencyError::store_failed(StoreError::new(StoreErrorKind::Timeout, "hapax", op, reason))
     }
@@ -247,23 +251,23 @@ impl Reservation {
 
     /// After [`Keeper::retake`]: forgets the unknown result, so that the effect may run under this reservation.
     pub async fn drop_unknown(&self) -> StoreResult<Dropped> {
-        let limit = self.keeper.call_limit(&self.terms);
-        let step = self.keeper.inner.store().drop_unknown(&self.name, &self.token);
+        let limit = self.0.keeper.call_limit(&self.0.terms);
+        let step = self.0.keeper.inner.store().drop_unknown(&self.0.name, &self.0.token);
         call::one(limit, "drop_unknown", step).await
     }
 
     fn has_half(&self) -> bool {
-        let view = *self.view.borrow();
-        let rest = view.deadline.since(self.keeper.inner.clock.boot());
-        view.lost.is_none() && rest >= self.terms.lease.get() / 2
+        let view = *self.0.view.borrow();
+        let rest = view.deadline.since(self.0.keeper.inner.clock.boot());
+        view.lost.is_none() && rest >= self.0.terms.lease.get() / 2
     }
 
     /// From here on a drop goes on with the completion.
     fn ended(&mut self, kind: Kind, receipt: Receipt) -> Complete {
         let complete = self.outcome(kind, receipt);
-        self.end = End::Completing(complete.clone());
+        self.0.end = End::Completing(complete.clone());
         // The lease is kept until the result is: the first attempt may fail. Its loss is no news from here on.
-        if let Some(renewal) = &self.renewal {
+        if let Some(renewal) = &self.0.renewal {
             renewal.effect_ended();
         }
         complete
@@ -271,13 +275,13 @@ impl Reservation {
 
     fn outcome(&self, kind: Kind, receipt: Receipt) -> Complete {
         let ttl = match kind {
-            Kind::Done => self.terms.ttl,
-            Kind::Unknown => self.terms.unknown_ttl,
+            Kind::Done => self.0.terms.ttl,
+            Kind::Unknown => self.0.terms.unknown_ttl,
         };
         Complete {
-            name: self.name.clone(),
-            token: self.token,
-            fingerprint: self.fingerprint,
+            name: self.0.name.clone(),
+            token: self.0.token,
+            fingerprint: self.0.fingerprint,
             kind,
             receipt,
             ttl,
@@ -287,8 +291,8 @@ impl Reservation {
     fn completed(mut self, answer: StoreResult<Completed>) -> Kept {
         match answer {
             Ok(answer) => {
-                self.end = End::Over;
-                report(&self.name, answer)
+                self.0.end = End::Over;
+                report(&self.0.name, answer)
             }
             // The drop hands it over.
             Err(error) => Kept::Deferred(error),
@@ -296,15 +300,15 @@ impl Reservation {
     }
 
     async fn release_in_place(&mut self) {
-        self.end = End::Releasing;
+        self.0.end = End::Releasing;
         // A token is never used again once its release is under way.
-        self.renewal = None;
-        let limit = self.keeper.call_limit(&self.terms);
-        let step = self.keeper.inner.store().release(&self.name, &self.token);
+        self.0.renewal = None;
+        let limit = self.0.keeper.call_limit(&self.0.terms);
+        let step = self.0.keeper.inner.store().release(&self.0.name, &self.0.token);
         match call::one(limit, "release", step).await {
-            Ok(Write::Applied | Write::Fenced) => self.end = End::Over,
+            Ok(Write::Applied | Write::Fenced) => self.0.end = End::Over,
             Err(error) => {
-                tracing::debug!(key = ?self.name, %error, "a key could not be freed yet: it is retried");
+                tracing::debug!(key = ?self.0.name, %error, "a key could not be freed yet: it is retried");
             }
         }
     }
@@ -343,22 +347,22 @@ pub(super) fn report(name: &Name, answer: Completed) -> Kept {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let complete = match std::mem::replace(&mut self.end, End::Over) {
+        let complete = match std::mem::replace(&mut self.0.end, End::Over) {
             End::Over => return,
             End::Completing(complete) => complete,
-            End::Open if self.began.load(Ordering::Acquire) => {
-                tracing::warn!(key = ?self.name, code = "idempotency.aborted", "dropped after its effect began");
+            End::Open if self.0.began.load(Ordering::Acquire) => {
+                tracing::warn!(key = ?self.0.name, code = "idempotency.aborted", "dropped after its effect began");
                 let receipt =
-                    self.aborted.take().unwrap_or_else(|| Receipt::new("hapax.aborted/1", Vec::new()));
+                    self.0.aborted.take().unwrap_or_else(|| Receipt::new("hapax.aborted/1", Vec::new()));
                 self.ended(Kind::Unknown, receipt)
             }
             End::Open | End::Releasing => {
-                self.renewal = None;
-                let (name, lease) = (self.name.clone(), self.terms.lease.get());
-                return self.keeper.inner.background.release(&self.keeper, name, self.token, lease);
+                self.0.renewal = None;
+                let (name, lease) = (self.0.name.clone(), self.0.terms.lease.get());
+                return self.0.keeper.inner.background.release(&self.0.keeper, name, self.0.token, lease);
             }
         };
-        let renewal = self.renewal.take();
-        self.keeper.inner.background.complete(&self.keeper, complete, renewal, self.first_at);
+        let renewal = self.0.renewal.take();
+        self.0.keeper.inner.background.complete(&self.0.keeper, complete, renewal, self.0.first_at);
     }
 }
