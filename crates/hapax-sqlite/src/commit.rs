@@ -253,7 +253,7 @@ impl Committer {
     }
 
     pub(crate) fn failure(&self, error: rusqlite::Error) -> Failure {
-        Failure::of(&self.place.path, error)
+        self.place.failure(error)
     }
 
     /// Whether the log is long enough to be written back.

@@ -74,6 +74,11 @@ impl Place {
         self.file.as_ref().is_none_or(|file| place::is_still(&self.path, file))
     }
 
+    /// Why a statement, or a connection, failed without effect. Where the file is gone, SQLite's word for it is one of many.
+    pub(crate) fn failure(&self, error: rusqlite::Error) -> Failure {
+        if self.is_in_place() { Failure::of(&self.path, error) } else { Failure::moved(&self.path) }
+    }
+
     /// One more connection, which cannot write.
     pub(crate) fn reader(&self) -> rusqlite::Result<Connection> {
         let conn = open_raw(&self.path)?;
@@ -102,7 +107,7 @@ impl Place {
                     }
                     patience.pause();
                 }
-                Err(Refusal::Sqlite(error)) => return Err(Failure::of(&self.path, error)),
+                Err(Refusal::Sqlite(error)) => return Err(self.failure(error)),
             }
         }
     }

@@ -73,7 +73,7 @@ impl Readers {
         match self.with(read) {
             Ok(found) => Ok(Some(found)),
             Err(error) if is_busy(&error) => Ok(None),
-            Err(error) => Err(Failure::of(&self.place.path, error).error(op)),
+            Err(error) => Err(self.place.failure(error).error(op)),
         }
     }
 

@@ -76,7 +76,7 @@ impl OpenTransaction {
         let req = req.clone();
         blocking(Complete::OP, move || {
             let Self { conn, place, clock } = self;
-            let failure = |error| Failure::of(&place.path, error);
+            let failure = |error| place.failure(error);
             let boot_id = clock.boot_id();
             let moment = Moment { conn: &conn, now: clock.read(), boot_id: &boot_id };
             let answer = req.take(&moment).map_err(failure)?;
