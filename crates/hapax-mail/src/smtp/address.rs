@@ -16,13 +16,15 @@ pub(super) fn path(address: &str, is_sender: bool) -> Option<String> {
     Some(["<", &parsed.wire_form(), ">"].concat())
 }
 
-/// Nothing but letters that mean nothing to SMTP, in the form that an envelope has.
+/// Words and dots alone, in the form that an envelope has, and no longer than any address may be.
 fn is_plain(address: &str) -> bool {
-    let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+');
-    let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'-');
-    address.split_once('@').is_some_and(|(local, domain)| {
-        !local.is_empty() && !domain.is_empty() && local.bytes().all(is_word) && domain.bytes().all(is_name)
-    })
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'+');
+    let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    address.len() <= 64
+        && address.split_once('@').is_some_and(|(local, domain)| {
+            local.split('.').all(|word| !word.is_empty() && word.bytes().all(is_word))
+                && domain.split('.').all(|name| !name.is_empty() && name.bytes().all(is_name))
+        })
 }
 
 #[cfg(test)]
@@ -54,6 +56,9 @@ mod tests {
             "@example.com",
             "ada@",
             "a@b@c.example",
+            "a..b@c.example",
+            ".a@c.example",
+            "a@c..example",
         ] {
             assert_eq!(path(text, false), None, "{text:?}");
         }
