@@ -33,6 +33,22 @@ pub(crate) async fn open(settings: &Settings, sharing: Sharing) -> Result<Hapax,
     Ok(hapax::connect(url).namespace(settings.namespace.clone()).await?)
 }
 
+/// As [`open`], for a command of a few steps: where the store is a file, the thread that asks for a step commits it. The way to
+/// a thread for blocking work and back takes longer than most commits, and on a busy machine that thread waits for its turn.
+pub(crate) async fn open_inline(settings: &Settings, sharing: Sharing) -> Result<Hapax, Failure> {
+    let store = Some(inline(url(settings)?)?);
+    open(&Settings { store, ..settings.clone() }, sharing).await
+}
+
+/// The URL, with `inline=yes` where it is one of SQLite that does not say otherwise.
+pub(crate) fn inline(mut url: String) -> Result<String, Failure> {
+    let parsed = BackendUrl::parse(&url)?;
+    if parsed.scheme() == "sqlite" && parsed.option("inline").is_none() {
+        url.push_str(if url.contains('?') { "&inline=yes" } else { "?inline=yes" });
+    }
+    Ok(url)
+}
+
 /// The URL of the settings, or of the default store, whose folder is made where it is missing.
 pub(crate) fn url(settings: &Settings) -> Result<String, Failure> {
     if let Some(url) = &settings.store {

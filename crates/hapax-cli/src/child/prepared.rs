@@ -73,9 +73,11 @@ impl Prepared {
         }
     }
 
-    /// Starts the guard, too. Without this it starts when the deadline is known.
+    /// Starts the guard, too, unless it was. Without this it starts when the deadline is known.
     pub(crate) fn guard(&mut self) {
-        self.guard = Watcher::spawn(self.process.pid(), None).ok();
+        if self.guard.is_none() {
+            self.guard = Watcher::spawn(self.process.pid(), None).ok();
+        }
     }
 
     /// Lets CMD begin, with these variables, too.

@@ -110,12 +110,10 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn run(self, context: &Context) -> Result<Exit, Failure> {
         let mut store = store::url(&context.settings)?;
-        let mut url = BackendUrl::parse(&store)?;
-        if self.inline && url.scheme() == "sqlite" && url.option("inline").is_none() {
-            // Without the way to a thread for blocking work and back.
-            store.push_str(if store.contains('?') { "&inline=yes" } else { "?inline=yes" });
-            url = BackendUrl::parse(&store)?;
+        if self.inline {
+            store = store::inline(store)?;
         }
+        let url = BackendUrl::parse(&store)?;
         // Whatever is kept under it is nobody else's.
         let namespace = format!("bench-{}", Token::random()?.version());
         let settings = Settings { namespace, store: Some(store), ..context.settings.clone() };

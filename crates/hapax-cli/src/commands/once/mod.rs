@@ -168,7 +168,7 @@ async fn call(plan: &Plan, context: &Context) -> Result<Report, Failure> {
 /// Opens the store. That takes another thread, or a server: meanwhile this one starts what becomes the command, if it is to
 /// run. A call that may wait long for another does not have a process wait with it.
 async fn open(plan: &Plan, context: &Context) -> (Result<Hapax, Failure>, Option<Prepared>) {
-    let mut opening = pin!(crate::store::open(&context.settings, Sharing::Needed));
+    let mut opening = pin!(crate::store::open_inline(&context.settings, Sharing::Needed));
     let opened = opening.as_mut().now_or_never();
     if let Some(Err(failure)) = opened {
         return (Err(failure), None);
@@ -188,13 +188,16 @@ async fn reserve(
     plan: &Plan,
     prepared: &mut Option<Prepared>,
 ) -> Result<Begun, IdempotencyError> {
+    // A file is written by this thread. What it holds under the key is seen without that.
+    let writes_here = hapax.backend().name == hapax::sqlite::DRIVER.name;
+    if writes_here && hapax.keeper().store().peek(&plan.name).is_none() {
+        prepared.iter_mut().for_each(Prepared::guard);
+    }
     let mut reserving = pin!(hapax.keeper().reserve(&plan.name, plan.fingerprint, &plan.terms));
     if let Some(begun) = reserving.as_mut().now_or_never() {
         return begun;
     }
-    if let Some(prepared) = prepared {
-        prepared.guard();
-    }
+    prepared.iter_mut().for_each(Prepared::guard);
     reserving.await
 }
 
