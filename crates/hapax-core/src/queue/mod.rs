@@ -13,6 +13,7 @@ pub mod history;
 mod job;
 pub mod machine;
 mod names;
+mod per;
 mod progress;
 mod request;
 
@@ -20,6 +21,7 @@ pub use books::{Books, GroupBooks};
 pub use events::{EventPage, Happening, QueueEvent, ReadEvents};
 pub use job::{Added, Counts, DeadReason, Due, JobInfo, JobState, NewJob, OnConflict, Priority, Taken};
 pub use names::{Consumer, Group, InvalidQueueName, InvalidUid, QueueId, QueueName, ScheduleName, Uid};
+pub use per::{InvalidPerRate, PerRate};
 pub use progress::{MAX_NOTE, Progress};
 pub use request::{
     Beat, Beaten, Cancelled, Edit, End, Finish, Finished, GiveBack, JobPage, JobRef, Limits, ListJobs, Put,

@@ -1,7 +1,8 @@
 //! Requests to a store of queues, and its answers.
 
 use super::{
-    Consumer, DeadReason, Group, JobInfo, JobState, Progress, QueueId, QueueName, ScheduleName, Taken, Uid,
+    Consumer, DeadReason, Group, JobInfo, JobState, PerRate, Progress, QueueId, QueueName, ScheduleName,
+    Taken, Uid,
 };
 use crate::{
     Fingerprint, Key, Namespace, Span, StoreError, StoreErrorKind, StoreResult, Timestamp,
@@ -293,12 +294,14 @@ pub enum Redriven {
 }
 
 /// Bounds of a queue, and how much it keeps for readers. They hold for all of its workers together; `None`: none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
     /// So many jobs of a group run at once.
     pub concurrency: Option<u32>,
     /// So many jobs of a group start within a time: a bucket that holds as many, and fills evenly.
     pub rate: Option<(u32, Span)>,
+    /// A rate for each value of a field, beside the one for all. Workers hold it, not the store.
+    pub per: Option<PerRate>,
     /// So many jobs may wait, ready and delayed ones together; `add` answers [`Full`](super::Added::Full) above.
     pub max_len: Option<u64>,
     /// So many [events](super::events) are kept, the latest ones; 0: none. Of what was kept under a larger number, no more

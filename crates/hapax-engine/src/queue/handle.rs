@@ -12,7 +12,8 @@ use bytes::Bytes;
 use hapax_core::{
     Backend, BoxFuture, Clock, InvalidKey, ManualClock, Namespace, StoreError, StoreErrorKind, StoreResult,
     SystemClock,
-    memory::MemoryQueues,
+    limit::LimitStore,
+    memory::{MemoryLimits, MemoryQueues},
     queue::{
         EventPage, Group, JobState, Limits, ListJobs, MOST, QueueId, QueueName, QueueStats, QueueStore,
         ReadEvents, Redrive, Redriven, Uid, events::MOST_KEPT,
@@ -39,6 +40,8 @@ pub struct Queue {
 
 struct Inner {
     store: Option<Arc<dyn QueueStore>>,
+    /// Where rates for each value are counted.
+    limits: OnceLock<Arc<dyn LimitStore>>,
     backend: &'static str,
     clock: Arc<dyn Clock>,
     timeout: Duration,
@@ -74,7 +77,12 @@ impl Queue {
 
     /// Over the queues of a backend, on its clock. Where it has none, calls answer `store.unsupported`.
     pub fn of(backend: &Backend, timeout: Duration) -> Self {
-        Self::with(backend.queue.clone(), backend.name, Arc::clone(&backend.clock), timeout, None)
+        let (store, clock) = (backend.queue.clone(), Arc::clone(&backend.clock));
+        let queue = Self::with(store, backend.name, clock, timeout, None);
+        if let Some(limits) = &backend.limits {
+            let _ = queue.inner.limits.set(Arc::clone(limits));
+        }
+        queue
     }
 
     fn with(
@@ -87,8 +95,19 @@ impl Queue {
         let runner = Arc::new(Runner::new(clock.is_manual()));
         let (producer, count) = (OnceLock::new(), AtomicU64::new(0));
         let looks = Looks::default();
-        let inner =
-            Arc::new(Inner { store, backend, clock, timeout, runner, producer, count, looks, inline });
+        let limits = OnceLock::new();
+        let inner = Arc::new(Inner {
+            store,
+            limits,
+            backend,
+            clock,
+            timeout,
+            runner,
+            producer,
+            count,
+            looks,
+            inline,
+        });
         Self { inner, namespace: Ok(Namespace::default()) }
     }
 
@@ -215,6 +234,12 @@ impl Queue {
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock
+    }
+
+    /// The rate limits of the store; where it has none, this process counts for itself.
+    pub(super) fn limiter(&self) -> Arc<dyn LimitStore> {
+        let own = || Arc::new(MemoryLimits::new(Arc::clone(&self.inner.clock))) as _;
+        Arc::clone(self.inner.limits.get_or_init(own))
     }
 
     pub(super) fn timeout(&self) -> Duration {

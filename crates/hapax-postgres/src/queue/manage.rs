@@ -9,8 +9,8 @@ use crate::{store::PostgresStore, value::Value};
 use hapax_core::{
     Span, StoreResult,
     queue::{
-        Cancelled, Due, Edit, Group, JobRef, Limits, MAX_REDRIVES, QueueId, Redrive, Redriven, Subscribed,
-        Uid, events::MOST_KEPT,
+        Cancelled, Due, Edit, Group, JobRef, Limits, MAX_REDRIVES, PerRate, QueueId, Redrive, Redriven,
+        Subscribed, Uid, events::MOST_KEPT,
     },
 };
 use sqlx::{Error, Row as _, postgres::PgRow};
@@ -171,6 +171,7 @@ impl PostgresStore {
             Value::ManyBig(vec![rate.map(|(count, _)| count), rate.map(|(_, window)| window)]),
             row::maybe(limits.max_len.map(row::integer)),
             Value::Big(limits.events.min(MOST_KEPT).into()),
+            row::maybe_text(limits.per.as_ref().map(PerRate::to_text).as_deref()),
         ];
         self.asked(OP, "queue_set_limits", named(queue, more), true, count).await.map(drop)
     }
@@ -187,6 +188,7 @@ impl PostgresStore {
                 rate: count.zip(window),
                 max_len: number("max_len")?.and_then(|most| u64::try_from(most).ok()),
                 events: natural(row, "events")?,
+                per: row::string(row, "per")?.as_deref().and_then(PerRate::read),
             })
         };
         self.asked(OP, "queue_limits", named(queue, []), true, read).await

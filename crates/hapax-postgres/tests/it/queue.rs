@@ -311,7 +311,8 @@ async fn a_role_with_the_tables_can_use_queues() {
         .await;
     let store = open(&place.url(&role, "")).await.unwrap();
     adds(&store, 0..1).await;
-    let limits = Limits { concurrency: Some(1), rate: Some((1, span(LEASE))), max_len: Some(5), events: 0 };
+    let limits =
+        Limits { concurrency: Some(1), rate: Some((1, span(LEASE))), max_len: Some(5), ..Limits::default() };
     store.set_limits(&jobs(), &limits).await.unwrap();
     let taken = store.step(&step("w", 1)).await.unwrap();
     let req = crate::support::reserve("k");

@@ -12,8 +12,8 @@ use crate::error::Failure;
 use hapax_core::{
     Span,
     queue::{
-        Cancelled, Due, Edit, Group, JobRef, Limits, MAX_REDRIVES, MOST, QueueId, Redrive, Redriven, Uid,
-        events::MOST_KEPT,
+        Cancelled, Due, Edit, Group, JobRef, Limits, MAX_REDRIVES, MOST, PerRate, QueueId, Redrive, Redriven,
+        Uid, events::MOST_KEPT,
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -200,6 +200,7 @@ impl Queues {
                 .arg(number(
                     Some(limits.events).filter(|most| *most > 0).map(|most| most.min(MOST_KEPT).into()),
                 ))
+                .arg(limits.per.as_ref().map(PerRate::to_text).unwrap_or_default())
         };
         self.call(&place, Op::again(&script::LIMITS), |groups| Some((groups.all()?, args()))).await?;
         self.refresh(&place).await
@@ -208,17 +209,16 @@ impl Queues {
     pub(super) async fn bounds(&self, queue: &QueueId) -> Result<Limits, Failure> {
         let key = self.place(queue).keys(&[]).keys.first().cloned().unwrap_or_default();
         let mut get = redis::cmd("HMGET");
-        get.arg(&key).arg(&["max", "most", "rate", "window", "ev"]);
+        get.arg(&key).arg(&["max", "most", "rate", "window", "ev", "per"]);
         let reply = self.lines().call_one(&crate::ask::Ask::Plain(key, get), true).await?;
-        let read: [Option<u64>; 5] = redis::from_redis_value::<Vec<Option<u64>>>(reply)
-            .ok()
-            .and_then(|numbers| numbers.try_into().ok())
-            .ok_or_else(|| self.nonsense())?;
-        let [max_len, concurrency, count, window, events] = read;
+        type Read = (Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<String>);
+        let read = redis::from_redis_value::<Read>(reply).map_err(|_| self.nonsense())?;
+        let (max_len, concurrency, count, window, events, per) = read;
         let small = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok());
         let window = window.and_then(|ms| Span::new(Duration::from_millis(ms)).ok());
         let (concurrency, rate) = (small(concurrency), small(count).zip(window));
-        Ok(Limits { concurrency, rate, max_len, events: small(events).unwrap_or_default() })
+        let per = per.as_deref().and_then(PerRate::read);
+        Ok(Limits { concurrency, rate, per, max_len, events: small(events).unwrap_or_default() })
     }
 
     pub(super) async fn pruned(&self, limit: usize) -> Result<usize, Failure> {

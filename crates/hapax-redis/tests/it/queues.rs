@@ -7,8 +7,8 @@ use hapax_core::{
     idempotency::{Receipt, Write},
     queue::{
         Added, Beat, Consumer, DeadReason, Due, End, Finish, GiveBack, Group, JobRef, JobState, Limits,
-        ListJobs, NewJob, OnConflict, Priority, Progress, QueueId, QueueName, QueueStore, ReadEvents,
-        Redrive, Schedule, ScheduleName, Schedules, Step, Stepped, Taken, Uid, Wait,
+        ListJobs, NewJob, OnConflict, PerRate, Priority, Progress, QueueId, QueueName, QueueStore,
+        ReadEvents, Redrive, Schedule, ScheduleName, Schedules, Step, Stepped, Taken, Uid, Wait,
     },
 };
 use hapax_redis::RedisQueues;
@@ -460,6 +460,7 @@ async fn the_listed_commands_are_enough_for_queues() {
         rate: Some((900, span(Duration::from_secs(1)))),
         max_len: Some(900),
         events: 100,
+        per: PerRate::new("/a", 900, span(Duration::from_secs(1))).ok(),
     };
     store.set_limits(&q, &limits).await.unwrap();
     assert_eq!(store.limits(&q).await.unwrap(), limits);

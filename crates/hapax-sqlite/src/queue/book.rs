@@ -5,16 +5,16 @@ pub(super) use crate::number::{integer, natural};
 use crate::step::Moment;
 use hapax_core::{
     Span, Timestamp,
-    queue::{Group, Limits, QueueId, Subscribed, machine::Bucket},
+    queue::{Group, Limits, PerRate, QueueId, Subscribed, machine::Bucket},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 
-const QUEUE: &str = "SELECT id, concurrency, rate, rate_window, max_len, seq, fence, events, event FROM hapax_queue \
+const QUEUE: &str = "SELECT id, concurrency, rate, rate_window, max_len, seq, fence, events, event, per FROM hapax_queue \
                      WHERE namespace = ?1 AND name = ?2";
 const NEW_QUEUE: &str = "INSERT INTO hapax_queue (namespace, name) VALUES (?1, ?2)";
 const SAVE_QUEUE: &str = "UPDATE hapax_queue SET concurrency = ?2, rate = ?3, rate_window = ?4, max_len = ?5, \
-                          seq = ?6, fence = ?7, events = ?8, event = ?9 WHERE id = ?1";
+                          seq = ?6, fence = ?7, events = ?8, event = ?9, per = ?10 WHERE id = ?1";
 const GROUPS: &str = "SELECT id, name, paused, waiting, running, dead, added, done, cancelled, lost, bucket_used, \
                       bucket_at, seen FROM hapax_queue_group WHERE queue = ?1";
 const NEW_GROUP: &str = "INSERT INTO hapax_queue_group (queue, name) VALUES (?1, ?2)";
@@ -123,7 +123,8 @@ impl Book {
                 seq,
                 integer(*fence),
                 limits.events,
-                integer(*event)
+                integer(*event),
+                limits.per.as_ref().map(PerRate::to_text)
             ])?;
             if (*event, limits.events) != (queue.event, queue.limits.events) {
                 events::trim(tx, &self.queue)?;
@@ -212,6 +213,7 @@ fn queue(row: &Row<'_>) -> rusqlite::Result<Queue> {
             rate: row.get::<_, Option<u32>>(2)?.zip(window),
             max_len: row.get::<_, Option<i64>>(4)?.map(natural),
             events: row.get(7)?,
+            per: row.get_ref(9)?.as_str_or_null()?.and_then(PerRate::read),
         },
         seq: row.get(5)?,
         fence: natural(row.get(6)?),

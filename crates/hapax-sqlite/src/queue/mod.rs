@@ -184,17 +184,17 @@ impl QueueStore for SqliteStore {
     }
 
     async fn set_limits(&self, queue: &QueueId, limits: &Limits) -> StoreResult<()> {
-        let (queue, limits) = (queue.clone(), *limits);
+        let (queue, limits) = (queue.clone(), limits.clone());
         let set = move |tx: &Moment<'_>| {
             let mut book = Book::open(tx, &queue)?;
-            book.queue.limits = limits;
+            book.queue.limits.clone_from(&limits);
             book.save(tx)
         };
         self.manage(set).await
     }
 
     async fn limits(&self, queue: &QueueId) -> StoreResult<Limits> {
-        self.look_at(queue.clone(), |_, book| Ok(book.queue.limits)).await
+        self.look_at(queue.clone(), |_, book| Ok(book.queue.limits.clone())).await
     }
 
     async fn prune(&self, limit: usize) -> StoreResult<usize> {

@@ -9,6 +9,8 @@ CREATE TABLE hapax_queue (
     rate          INTEGER,
     rate_window   INTEGER,
     max_len       INTEGER,
+    -- The rate for each value of a field: its text.
+    per           TEXT,
     -- So many events are kept; the number of the last one.
     events        INTEGER NOT NULL DEFAULT 0,
     event         INTEGER NOT NULL DEFAULT 0,

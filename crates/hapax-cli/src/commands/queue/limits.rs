@@ -4,7 +4,10 @@ use super::{Found, queue};
 use crate::{commands::Context, duration, exit::Exit, failure::Failure};
 use clap::Args;
 use hapax::{
-    core::{Span, queue::events::MOST_KEPT},
+    core::{
+        Span,
+        queue::{PerRate, events::MOST_KEPT},
+    },
     queue,
 };
 use serde_json::json;
@@ -18,8 +21,10 @@ use std::time::Duration;
 EXAMPLES:
   hapax queue limits thumbs                                   shows them
   hapax queue limits thumbs --concurrency 4 --rate 50/s
+  hapax queue limits thumbs --rate 5/s --per /tenant          for each value of that field
   hapax queue limits thumbs --max-len 100000                  above it, `add` exits with 75
   hapax queue limits thumbs --rate none
+  hapax queue limits thumbs --per none                        the rate for all stays
   hapax queue limits thumbs --events 1000                     for `hapax queue events`")]
 pub(super) struct Limits {
     /// The queue
@@ -31,6 +36,10 @@ pub(super) struct Limits {
     /// So many jobs of a group start in a time, and up to so many at once after a rest (a token bucket): 50/s, 600/m, 1000/h, 100/10s
     #[arg(long, value_name = "RATE|none", value_parser = parse_rate)]
     rate: Option<Bound<(u32, Span)>>,
+    /// The rate is one for each value that payloads have at this JSON pointer, such as /tenant; jobs without one are not held
+    /// back. Workers hear of it within 2 s, and put off what has to wait for its turn
+    #[arg(long, value_name = "POINTER|none")]
+    per: Option<String>,
     /// So many jobs may wait, ready and delayed ones together
     #[arg(long, value_name = "N|none", value_parser = parse::<u64>)]
     max_len: Option<Bound<u64>>,
@@ -80,8 +89,10 @@ fn parse_rate(text: &str) -> Result<Bound<(u32, Span)>, String> {
 impl Limits {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         queue(&self.queue)?;
+        let per = self.per()?;
         let sets = self.concurrency.is_some()
             || self.rate.is_some()
+            || self.per.is_some()
             || self.max_len.is_some()
             || self.events.is_some();
         // Looking makes no store.
@@ -96,7 +107,10 @@ impl Limits {
         };
         if let (Some(found), true) = (&found, sets) {
             set(&mut limits.concurrency, self.concurrency);
-            set(&mut limits.rate, self.rate);
+            set(&mut limits.per, per);
+            if self.per.as_deref().is_none_or(|per| per == "none") {
+                set(&mut limits.rate, self.rate);
+            }
             set(&mut limits.max_len, self.max_len);
             if let Some(Bound(events)) = self.events {
                 limits.events = events.unwrap_or_default();
@@ -108,13 +122,30 @@ impl Limits {
         Ok(Exit::Done)
     }
 
+    /// The rate for each value.
+    fn per(&self) -> Result<Option<Bound<PerRate>>, Failure> {
+        let Some(pointer) = &self.per else { return Ok(None) };
+        if pointer == "none" {
+            return Ok(Some(Bound(None)));
+        }
+        let Some(Bound(Some((count, window)))) = self.rate else {
+            let reason = "--per needs the rate that each value has: --rate 5/s --per /tenant, or --per none";
+            return Err(Failure::usage(reason));
+        };
+        let per = PerRate::new(pointer, count, window);
+        per.map(|per| Some(Bound(Some(per)))).map_err(|error| Failure::usage(format!("--per: {error}")))
+    }
+
     fn print(&self, limits: &queue::Limits, context: &Context) {
-        let rate = limits.rate.map(|(n, time)| format!("{n}/{}", duration::format(time.get())));
+        let shown = |n: u32, time: Span| format!("{n}/{}", duration::format(time.get()));
+        let rate = limits.rate.map(|(n, time)| shown(n, time));
+        let per = limits.per.as_ref().map(|per| (per.pointer(), shown(per.count(), per.window())));
         if context.output.json {
             context.output.object(&json!({
                 "queue": self.queue,
                 "concurrency": limits.concurrency,
                 "rate": rate,
+                "per": per.as_ref().map(|(pointer, rate)| json!({ "pointer": pointer, "rate": rate })),
                 "max_len": limits.max_len,
                 "events": limits.events,
             }));
@@ -124,6 +155,7 @@ impl Limits {
         for (name, value) in [
             ("concurrency", or_none(limits.concurrency.map(|n| n.to_string()))),
             ("rate", or_none(rate)),
+            ("rate per", or_none(per.map(|(pointer, rate)| format!("{pointer} {rate}")))),
             ("max length", or_none(limits.max_len.map(|n| n.to_string()))),
             ("events", or_none(Some(limits.events).filter(|n| *n > 0).map(|n| n.to_string()))),
         ] {

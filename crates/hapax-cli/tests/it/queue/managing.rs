@@ -192,9 +192,17 @@ fn limits_are_set_one_by_one_and_purges_need_force() {
         (&2.into(), &"100/10s".into(), &10.into())
     );
     assert!(limits(&["--rate", "none"]).exits(0).json()["rate"].is_null());
-    for flags in [["--concurrency", "0"], ["--rate", "5"], ["--max-len", "-1"]] {
+    for flags in [["--concurrency", "0"], ["--rate", "5"], ["--max-len", "-1"], ["--per", "/tenant"]] {
         limits(&flags).exits(2);
     }
+    limits(&["--rate", "5/s", "--per", "tenant"]).exits(2).says("`tenant` is no JSON pointer");
+    limits(&["--rate", "9/s"]).exits(0);
+    let per = limits(&["--rate", "5/m", "--per", "/tenant"]).exits(0).json();
+    assert_eq!(
+        (&per["rate"], &per["per"]["pointer"], &per["per"]["rate"]),
+        (&"9/1s".into(), &"/tenant".into(), &"5/1m".into())
+    );
+    assert!(limits(&["--per", "none"]).exits(0).json()["per"].is_null());
     add(&sandbox, &["q", "1"]);
     sandbox.hapax(&["queue", "purge", "q"]).exits(2);
     assert_eq!(sandbox.hapax(&["queue", "purge", "q", "--force"]).exits(0).stdout, "1 removed\n");

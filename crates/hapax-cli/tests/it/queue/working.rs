@@ -47,6 +47,17 @@ fn the_last_failure_takes_a_job_to_the_dead_letters() {
 }
 
 #[test]
+fn each_value_of_a_field_has_a_rate_of_its_own() {
+    let sandbox = Sandbox::new();
+    sandbox.hapax(&["queue", "limits", "q", "--rate", "1/h", "--per", "/tenant"]).exits(0);
+    for payload in [r#"{"tenant":"a"}"#, r#"{"tenant":"a"}"#, r#"{"tenant":7}"#, "{}", "no JSON"] {
+        add(&sandbox, &["q", payload]);
+    }
+    work(&sandbox, &[], "true").exits(0).says("done 4");
+    assert_eq!(stats(&sandbox, "q")["delayed"], 1);
+}
+
+#[test]
 fn a_command_that_takes_too_long_is_ended() {
     let sandbox = Sandbox::new();
     add(&sandbox, &["q", "1", "--job-id", "a", "--max-attempts", "1", "--timeout", "100ms"]);

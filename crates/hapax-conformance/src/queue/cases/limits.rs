@@ -9,7 +9,7 @@ use crate::{
     },
     requests::{ms, span},
 };
-use hapax_core::queue::{Limits, Step, Wait};
+use hapax_core::queue::{Limits, PerRate, Step, Wait};
 
 list!("limits":
     limits_are_kept,
@@ -23,8 +23,9 @@ list!("limits":
 
 async fn limits_are_kept(desk: Desk) -> Verdict {
     same("the limits", &desk.a.limits(&jobs()).await?, &Limits::default())?;
+    let per = Some(PerRate::new("/to/0", 2, span(ms(500)))?);
     let limits =
-        Limits { concurrency: Some(7), rate: Some((3, span(ms(1000)))), max_len: Some(9), events: 5 };
+        Limits { concurrency: Some(7), rate: Some((3, span(ms(1000)))), per, max_len: Some(9), events: 5 };
     desk.a.set_limits(&jobs(), &limits).await?;
     same("the limits", &desk.b.limits(&jobs()).await?, &limits)?;
     desk.a.set_limits(&jobs(), &Limits::default()).await?;

@@ -291,7 +291,7 @@ impl QueueStore for MemoryQueues {
 
     async fn set_limits(&self, queue: &QueueId, limits: &Limits) -> StoreResult<()> {
         self.with(queue, |book, _| {
-            book.limits = *limits;
+            book.limits = limits.clone();
             book.stream.keep(limits.events);
         });
         self.wake();
@@ -299,7 +299,7 @@ impl QueueStore for MemoryQueues {
     }
 
     async fn limits(&self, queue: &QueueId) -> StoreResult<Limits> {
-        Ok(self.on(queue, |book, _| book.limits))
+        Ok(self.on(queue, |book, _| book.limits.clone()))
     }
 
     async fn prune(&self, limit: usize) -> StoreResult<usize> {

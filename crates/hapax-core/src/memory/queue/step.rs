@@ -107,17 +107,18 @@ impl Book {
 
     /// What the limits allow, and when they would allow more.
     fn hand_out(&mut self, at: usize, req: &Step, now: &Now) -> (Vec<Taken>, Option<Timestamp>) {
-        let (limits, fence) = (self.limits, machine::fence(self.fence, now.wall));
+        let (most, rate) = (self.limits.concurrency, self.limits.rate);
+        let fence = machine::fence(self.fence, now.wall);
         let Some(sub) = self.subs.get_mut(at) else { return (Vec::new(), None) };
         if sub.paused {
             return (Vec::new(), None);
         }
         let mut want = req.want.min(MOST);
-        if let Some(most) = limits.concurrency {
+        if let Some(most) = most {
             want = want.min((most as usize).saturating_sub(sub.running()));
         }
         let asked = want;
-        if let Some(rate) = limits.rate {
+        if let Some(rate) = rate {
             want = sub.bucket.admits(rate, now.wall, want);
         }
         let mut jobs = Vec::new();
@@ -138,7 +139,7 @@ impl Book {
             sub.put(uid, job);
         }
         let mut later = None;
-        if let Some(rate) = limits.rate {
+        if let Some(rate) = rate {
             sub.bucket.take(rate, jobs.len());
             if jobs.len() < asked && sub.first_ready().is_some() {
                 later = Some(now.wall.after(sub.bucket.next(rate)));

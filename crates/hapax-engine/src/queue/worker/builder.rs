@@ -4,6 +4,7 @@ use super::{
     beat,
     core::{Core, Mode},
     handle::{Ran, Worker},
+    per::Shares,
 };
 use crate::{
     Idempotency,
@@ -177,7 +178,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long a job may be put off (24 h) before it is dead.
+    /// How long a job may be put off (24 h) before it is dead. To wait for its turn, by a rate for each value, kills no job, but that
+    /// time counts when its handler puts it off as well.
     pub fn max_snooze(mut self, limit: Duration) -> Self {
         self.options.max_snooze = limit;
         self
@@ -267,6 +269,7 @@ impl WorkerBuilder {
             joint,
             options,
             held: Arc::default(),
+            shares: Shares::new(queue.queue.limiter()),
             figures,
             stop: CancellationToken::new(),
         });

@@ -1,6 +1,6 @@
 //! What a worker is made of.
 
-use super::{builder::Options, held::Held};
+use super::{builder::Options, held::Held, per::Shares};
 use crate::queue::{figures::Figures, idempotent::Once, raw::Handler, schedule::StoreTime};
 use hapax_core::{
     Clock, Span,
@@ -34,6 +34,7 @@ pub(super) struct Core {
     pub(super) joint: bool,
     pub(super) options: Options,
     pub(super) held: Arc<Held>,
+    pub(super) shares: Shares,
     pub(super) figures: Figures,
     pub(super) stop: CancellationToken,
 }

@@ -74,11 +74,18 @@ impl Facts {
     }
 
     pub(super) fn judge(&self, judged: Settled) -> Ended {
-        let (end, came) = self.end(judged.outcome);
+        self.ended(self.end(judged.outcome), judged.replayed, judged.ending)
+    }
+
+    fn ended(&self, (end, came): (End, Came), replayed: bool, ending: Option<Box<Ending>>) -> Ended {
         let (uid, delivery) = (self.job.taken.uid, self.job.taken.delivery);
         let finish = Finish { uid, delivery, end, key: None };
-        let halted = self.job.control.halt();
-        Ended { finish, came, replayed: judged.replayed, ending: judged.ending, sent: false, halted }
+        Ended { finish, came, replayed, ending, sent: false, halted: self.job.control.halt() }
+    }
+
+    /// Not its turn yet, by a rate. However long that is, it is not the job's fault.
+    pub(super) fn put_off(&self, by: Duration) -> Ended {
+        self.ended((End::Snooze { after: span(by) }, Came::Snoozed), false, None)
     }
 
     fn end(&self, outcome: Outcome) -> (End, Came) {

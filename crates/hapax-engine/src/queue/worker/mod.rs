@@ -7,6 +7,7 @@ mod core;
 mod ends;
 mod handle;
 mod held;
+mod per;
 mod run;
 mod step;
 mod stop;

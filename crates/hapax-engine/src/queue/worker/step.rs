@@ -108,6 +108,10 @@ impl Run<'_> {
         self.handlers.spawn(async move {
             let facts = Facts::new(job.clone(), core.options.max_snooze, now);
             let (uid, delivery) = (job.taken.uid, job.taken.delivery);
+            if let Some(by) = core.shares.wait(&core, &job).await {
+                core.held.over(&uid, delivery);
+                return facts.put_off(by);
+            }
             let (running, begun) = (core.figures.running(), Instant::now());
             let judged = match &core.once {
                 Some(once) => once.run(&core.handler, job, limit).await,

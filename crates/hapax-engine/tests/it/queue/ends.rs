@@ -9,7 +9,7 @@ use hapax_core::{
 use hapax_engine::queue::{Backoff, Job, JobError, Queue, Ran};
 use std::{sync::Arc, time::Duration};
 
-fn ran(change: impl FnOnce(&mut Ran)) -> Ran {
+pub(super) fn ran(change: impl FnOnce(&mut Ran)) -> Ran {
     let mut ran = Ran::default();
     change(&mut ran);
     ran

@@ -13,6 +13,7 @@ mod own_keys;
 mod progress;
 mod schedule_sets;
 mod schedules;
+mod shares;
 
 use crate::support::PausedClock;
 use faulty::Unsteady;

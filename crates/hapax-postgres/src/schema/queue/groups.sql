@@ -87,7 +87,7 @@ $$;
 
 CREATE FUNCTION queue_set_limits(
     in_namespace bytea, in_queue bytea, in_concurrency bigint[], in_rate bigint[], in_max_len bigint[],
-    in_events bigint
+    in_events bigint, in_per bytea
 ) RETURNS TABLE (count bigint) LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
@@ -102,7 +102,7 @@ DECLARE
 BEGIN
     UPDATE queue q
     SET concurrency = in_concurrency[1], rate = in_rate[1], rate_window = in_rate[2], max_len = in_max_len[1],
-        events = in_events
+        events = in_events, per = in_per
     WHERE q.id = of_.id;
     count := 0;
     FOR g IN SELECT * FROM queue_meant(of_.id, NULL) LOOP
@@ -116,7 +116,7 @@ END
 $$;
 
 CREATE FUNCTION queue_limits(in_namespace bytea, in_queue bytea)
-RETURNS TABLE (concurrency bigint, rate bigint, rate_window bigint, max_len bigint, events bigint) LANGUAGE plpgsql STABLE
+RETURNS TABLE (concurrency bigint, rate bigint, rate_window bigint, max_len bigint, events bigint, per bytea) LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
@@ -124,7 +124,7 @@ SET enable_bitmapscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off AS $$
 BEGIN
-    RETURN QUERY SELECT q.concurrency, q.rate, q.rate_window, q.max_len, q.events FROM queue q
+    RETURN QUERY SELECT q.concurrency, q.rate, q.rate_window, q.max_len, q.events, q.per FROM queue q
     WHERE q.namespace = in_namespace AND q.name = in_queue;
 END
 $$;

@@ -9,6 +9,8 @@ CREATE TABLE queue (
     rate                bigint,
     rate_window         bigint,
     max_len             bigint,
+    -- The rate for each value of a field: its text.
+    per                 bytea,
     -- So many events are kept.
     events              bigint   NOT NULL DEFAULT 0,
     UNIQUE (namespace, name)

@@ -1,6 +1,6 @@
 -- Sets the bounds of a queue; one that is empty is no bound.
 -- ARGV: groups, numbers, how the groups of a new queue are, max_len, concurrency, rate, window, how many events are
--- kept.
+-- kept, the rate for each value.
 -- Answers {'ok', now}.
 local there = call('HGET', FACTS, 'g') or ''
 if there ~= ARGV[1] then
@@ -9,7 +9,7 @@ end
 if there == '' then
   note('g', ARGV[3])
 end
-for n, field in ipairs({ 'max', 'most', 'rate', 'window', 'ev' }) do
+for n, field in ipairs({ 'max', 'most', 'rate', 'window', 'ev', 'per' }) do
   if ARGV[3 + n] == '' then
     call('HDEL', FACTS, field)
   else
