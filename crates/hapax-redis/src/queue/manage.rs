@@ -18,6 +18,9 @@ use hapax_core::{
 };
 use std::{sync::Arc, time::Duration};
 
+/// The bounds of a queue, as they lie in its hash.
+type Bounds = (Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<String>);
+
 impl Queues {
     pub(super) async fn cancelled(&self, queue: &QueueId, job: &JobRef) -> Result<Cancelled, Failure> {
         let place = self.place(queue);
@@ -211,8 +214,7 @@ impl Queues {
         let mut get = redis::cmd("HMGET");
         get.arg(&key).arg(&["max", "most", "rate", "window", "ev", "per"]);
         let reply = self.lines().call_one(&crate::ask::Ask::Plain(key, get), true).await?;
-        type Read = (Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<String>);
-        let read = redis::from_redis_value::<Read>(reply).map_err(|_| self.nonsense())?;
+        let read = redis::from_redis_value::<Bounds>(reply).map_err(|_| self.nonsense())?;
         let (max_len, concurrency, count, window, events, per) = read;
         let small = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok());
         let window = window.and_then(|ms| Span::new(Duration::from_millis(ms)).ok());
