@@ -19,7 +19,7 @@ use std::{convert::Infallible, time::Duration};
 use tokio::time::Instant;
 
 const ROUNDS: usize = 5;
-const EACH: Duration = Duration::from_millis(1000);
+const EACH: Duration = Duration::from_secs(1);
 const BATCH: usize = 64;
 
 fn message(key: &str) -> Message {
