@@ -1,13 +1,13 @@
 //! Messages a second to a server that answers at once, beside a loop that writes the same bytes.
 //!
-//! `cargo run --release -p hapax-mail --example smtp_speed -- 20000 5`, which is messages and rounds; a third word, `loop` or
-//! `smtp`, runs one of the two alone, for profiles.
+//! `cargo run --release -p hapax-mail --example smtp_speed -- 20000 5`, which is messages and rounds; a third word, `loop`,
+//! `joined` or `smtp`, runs one of the three alone, for profiles.
 //!
-//! Both have eight connections, a task for each, on one thread; the server has another. The loop says EHLO once, then
+//! Each has eight connections, a task for each, on one thread; the server has another. The loop says EHLO once, then
 //! for each message MAIL, RCPT and DATA in one write (the server offers PIPELINING), waits for the three replies, writes the
-//! message, and the dot in a write of its own, as `Smtp` does, and waits for the last reply. What it writes was rendered once,
-//! and it looks at no reply: `Smtp` renders and checks each message anew, reads each reply, minds the time, and makes a
-//! receipt.
+//! message and then the dot, and waits for the last reply. The joined loop writes message and dot at once, as `Smtp` does with
+//! small messages. What they write was rendered once, and they look at no reply: `Smtp` renders and checks each message
+//! anew, reads each reply, minds the time, and makes a receipt.
 #![expect(clippy::unwrap_used, clippy::print_stdout, clippy::indexing_slicing, reason = "a measurement")]
 
 use bytes::Bytes;
@@ -78,7 +78,8 @@ async fn lines(stream: &mut TcpStream, buffer: &mut Vec<u8>, count: usize) {
 }
 
 /// The same bytes in the same order, and no more.
-async fn plain(address: SocketAddr, messages: usize, mail: Bytes) {
+async fn plain(address: SocketAddr, messages: usize, mail: Bytes, is_joined: bool) {
+    let mail = if is_joined { [&mail[..], b".\r\n"].concat().into() } else { mail };
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     let mut buffer = Vec::new();
@@ -92,7 +93,9 @@ async fn plain(address: SocketAddr, messages: usize, mail: Bytes) {
             .unwrap();
         lines(&mut stream, &mut buffer, 3).await;
         stream.write_all(&mail).await.unwrap();
-        stream.write_all(b".\r\n").await.unwrap();
+        if !is_joined {
+            stream.write_all(b".\r\n").await.unwrap();
+        }
         lines(&mut stream, &mut buffer, 1).await;
     }
 }
@@ -112,14 +115,17 @@ fn main() {
     let frozen = Arc::new(frozen);
     let transport =
         Smtp::new(&format!("smtp://{address}?tls=none&connections={POOL}&messages=1000000")).unwrap();
-    let (mut loops, mut sends, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut loops, mut joined, mut sends, mut times) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         for _ in 0..rounds {
-            if runs("loop") {
-                let begun = Instant::now();
-                join_all((0..POOL).map(|_| tokio::spawn(plain(address, messages / POOL, mail.clone()))))
-                    .await;
-                loops.push(rate(messages, begun));
+            for (name, rates) in [("loop", &mut loops), ("joined", &mut joined)] {
+                if runs(name) {
+                    let begun = Instant::now();
+                    let is_joined = name == "joined";
+                    let lane = || plain(address, messages / POOL, mail.clone(), is_joined);
+                    join_all((0..POOL).map(|_| tokio::spawn(lane()))).await;
+                    rates.push(rate(messages, begun));
+                }
             }
             if runs("smtp") {
                 let begun = Instant::now();
@@ -137,12 +143,16 @@ fn main() {
         }
     });
     println!("loop {loops:.0?}/s");
+    println!("joined {joined:.0?}/s");
     println!("Smtp {sends:.0?}/s");
     times.sort_unstable();
     let at = |share: usize| times.get(times.len() * share / 100).copied().unwrap_or_default();
     println!("Smtp p50 {:?}, p99 {:?}", at(50), at(99));
-    let (by_loop, by_smtp) = (median(&mut loops), median(&mut sends));
-    println!("medians: loop {by_loop:.0}/s, Smtp {by_smtp:.0}/s, {:.2}", by_smtp / by_loop);
+    let by_smtp = median(&mut sends);
+    for (name, rates) in [("loop", &mut loops), ("joined loop", &mut joined)] {
+        let rate = median(rates);
+        println!("medians: {name} {rate:.0}/s, Smtp {by_smtp:.0}/s, {:.2}", by_smtp / rate);
+    }
 }
 
 /// One caller after the other on each of the lanes, as many lanes as the pool has connections.

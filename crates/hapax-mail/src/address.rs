@@ -98,7 +98,12 @@ impl Address {
     /// say what it means.
     pub fn wire_form(&self) -> String {
         let domain = if self.needs_smtputf8() { &self.domain } else { self.ascii_domain() };
-        [&self.local_form(), "@", domain].concat()
+        let local = self.local_form();
+        let mut out = String::with_capacity(local.len() + 1 + domain.len());
+        out.push_str(&local);
+        out.push('@');
+        out.push_str(domain);
+        out
     }
 
     /// `Name <local@domain>` for providers that read it: the name quoted where it needs it, the domain as in
@@ -316,7 +321,9 @@ fn is_invisible(c: char) -> bool {
 }
 
 fn is_dot_atom(text: &str) -> bool {
-    !text.is_empty() && text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
+    // Without a look at each atom where there is but one, of letters and digits.
+    let is_word = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
+    is_word || text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
 }
 
 /// Words of a name that need no quotes, parted by single spaces. A dot counts as obsolete there, so it is quoted.

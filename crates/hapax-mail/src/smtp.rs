@@ -3,7 +3,7 @@
 //! A client of our own, because what decides over a second delivery has to be seen: the *commitment point*. An SMTP server
 //! may deliver a message from the moment on at which the line with the final dot can have left this process, and must not
 //! deliver it before (RFC 5321 §4.1.1.4, §3.8). The client calls [`SendContext::commit`](crate::SendContext::commit)
-//! immediately before the first byte of that line, and every receipt names the [`Stage`] at which the send ended:
+//! immediately before the write that holds the first byte of that line, and every receipt names the [`Stage`] at which the send ended:
 //!
 //! | the send ended | the receipt says |
 //! |---|---|
@@ -31,6 +31,7 @@ mod options;
 mod pool;
 mod reply;
 mod stage;
+mod timer;
 mod tls;
 mod transaction;
 mod transport;

@@ -17,7 +17,7 @@ use hapax_engine::{
     Lease,
     protocol::{Begun, Kept, Reservation, Terms},
 };
-use std::panic::resume_unwind;
+use std::{panic::resume_unwind, sync::Arc};
 
 /// What is sent.
 #[derive(Clone, Copy, Debug)]
@@ -198,7 +198,7 @@ impl Policy {
         call: &Call,
         mail: Mail<'_>,
         context: &SendContext,
-    ) -> Result<(Ours, SendContext, Lease), Box<Receipt>> {
+    ) -> Result<(Ours, SendContext, Arc<Lease>), Box<Receipt>> {
         let Ours { reservation, standing } = ours;
         let reservation = match reservation.ready().await {
             Ok(reservation) => reservation,
@@ -212,11 +212,9 @@ impl Policy {
                 return Err(Box::new(standing.unwrap_or_else(|| self.not_reserved(&source, mail, call))));
             }
         };
-        let lease = reservation.lease();
-        let mut within = context.within(reservation.began()).keyed(&call.name, call.fingerprint);
-        if within.provider_key().is_none() {
-            within = within.with_provider_key(lease.provider_key());
-        }
+        let lease = Arc::new(reservation.lease());
+        let within = context.within(reservation.began()).keyed(&call.name, call.fingerprint);
+        let mut within = within.with_lease(&lease);
         if within.frozen.is_none() {
             within = within.with_frozen(mail.frozen(secret, call, reservation.first_at()));
         }

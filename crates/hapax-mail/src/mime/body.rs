@@ -18,7 +18,7 @@ use mail_builder::{
     headers::{HeaderType, content_type::ContentType, message_id::MessageId, raw::Raw},
     mime::{BodyPart, MimePart},
 };
-use memchr::memchr2_iter;
+use memchr::{memchr, memchr_iter, memchr2_iter};
 use std::borrow::Cow;
 
 /// Writes the body, its `Content-Type` first. Answers how many boundary lines there have to be.
@@ -67,6 +67,9 @@ fn text_part<'x>(kind: &'static str, text: &'x str) -> MimePart<'x> {
 /// Every line end as CRLF: bare CR and bare LF count as line ends too.
 pub(super) fn crlf(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
+    if memchr(b'\r', bytes).is_none() {
+        return only_lf(text);
+    }
     let is_bare = |at: &usize| match bytes.get(*at) {
         Some(b'\n') => at.checked_sub(1).and_then(|before| bytes.get(before)) != Some(&b'\r'),
         _ => bytes.get(at + 1) != Some(&b'\n'),
@@ -81,6 +84,25 @@ pub(super) fn crlf(text: &str) -> Cow<'_, str> {
         out.push_str(text.get(copied..at).unwrap_or_default());
         out.push_str("\r\n");
         copied = at + 1;
+    }
+    out.push_str(text.get(copied..).unwrap_or_default());
+    Cow::Owned(out)
+}
+
+/// The same for text without CR, as most is.
+fn only_lf(text: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut copied = 0;
+    for at in memchr_iter(b'\n', text.as_bytes()) {
+        if out.is_empty() {
+            out.reserve_exact(text.len() + text.len() / 16 + 16);
+        }
+        out.push_str(text.get(copied..at).unwrap_or_default());
+        out.push_str("\r\n");
+        copied = at + 1;
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
     }
     out.push_str(text.get(copied..).unwrap_or_default());
     Cow::Owned(out)

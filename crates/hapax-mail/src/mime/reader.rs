@@ -1,6 +1,6 @@
 //! A small reader of header fields in given bytes. It decodes nothing.
 
-use memchr::memchr_iter;
+use memchr::{memchr, memchr_iter};
 
 /// One field: where it lies, and its parts.
 #[derive(Clone, Copy)]
@@ -14,7 +14,7 @@ pub(crate) struct Field<'b> {
 
 impl Field<'_> {
     pub(crate) fn is(&self, name: &str) -> bool {
-        self.name.eq_ignore_ascii_case(name.as_bytes())
+        self.name.len() == name.len() && self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 
     /// The value as text on one line, without space around it. Bytes that are no UTF-8 become U+FFFD.
@@ -33,7 +33,7 @@ pub(crate) struct NoField {
 
 /// The fields up to the first empty line, and the body behind it. Lines have to end in CRLF.
 pub(crate) fn split(bytes: &[u8]) -> Result<(Vec<Field<'_>>, &[u8]), NoField> {
-    let mut fields = Vec::new();
+    let mut fields = Vec::with_capacity(16);
     let mut rest = bytes;
     let mut line = 1;
     loop {
@@ -44,7 +44,7 @@ pub(crate) fn split(bytes: &[u8]) -> Result<(Vec<Field<'_>>, &[u8]), NoField> {
             return Ok((fields, body));
         }
         let (raw, after, lines) = take(rest);
-        let colon = raw.iter().position(|b| *b == b':').ok_or(NoField { line })?;
+        let colon = memchr(b':', raw).ok_or(NoField { line })?;
         let (name, value) = (raw.get(..colon).unwrap_or_default(), raw.get(colon + 1..).unwrap_or_default());
         // RFC 5322 once allowed space before the colon; a name is not one without it.
         let name = name.trim_ascii_end();

@@ -10,10 +10,18 @@ pub(super) fn path(address: &str, is_sender: bool) -> Option<String> {
         return is_sender.then(|| "<>".to_owned());
     }
     if is_plain(address) {
-        return Some(["<", address, ">"].concat());
+        return Some(bracketed(address));
     }
     let parsed = Address::new(None, address).ok()?;
-    Some(["<", &parsed.wire_form(), ">"].concat())
+    Some(bracketed(&parsed.wire_form()))
+}
+
+fn bracketed(address: &str) -> String {
+    let mut path = String::with_capacity(address.len() + 2);
+    path.push('<');
+    path.push_str(address);
+    path.push('>');
+    path
 }
 
 /// Words and dots alone, in the form that an envelope has, and no longer than any address may be.

@@ -1,14 +1,16 @@
 //! The bytes of a message as they go over the wire.
 
-use memchr::memmem;
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
 
 /// So much is written within one deadline.
 pub(super) const BLOCK: usize = 64 * 1024;
 
+static DOTS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\r\n."));
+
 /// Parts of the message in order, with a dot more before each line that begins with one (RFC 5321 §4.5.2). The message has
 /// CRLF at every line end, the last one too, which is checked when it is made.
 pub(super) fn stuffed(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let dots = memmem::Finder::new(b"\r\n.");
     let mut rest = bytes;
     let mut at_line_start = true;
     std::iter::from_fn(move || {
@@ -20,7 +22,7 @@ pub(super) fn stuffed(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
             at_line_start = false;
             return Some(&b"."[..]);
         }
-        let end = dots.find(rest).map_or(rest.len(), |at| at + 2);
+        let end = DOTS.find(rest).map_or(rest.len(), |at| at + 2);
         let (part, after) = rest.split_at(end);
         (rest, at_line_start) = (after, true);
         Some(part)

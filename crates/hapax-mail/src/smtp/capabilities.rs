@@ -22,7 +22,7 @@ impl Capabilities {
     /// The first line is the server's name.
     pub(super) fn read(reply: &Reply) -> Self {
         let mut found = Self::default();
-        for line in reply.lines.iter().skip(1) {
+        for line in reply.lines().skip(1) {
             // Old servers write `AUTH=LOGIN`.
             let line = line.replacen('=', " ", usize::from(line.to_ascii_uppercase().starts_with("AUTH=")));
             let mut words = line.split_ascii_whitespace();
@@ -51,8 +51,8 @@ mod tests {
     use super::*;
 
     fn read(lines: &[&str]) -> Capabilities {
-        let lines = ["mail.example.com"].iter().chain(lines).map(|line| (*line).to_owned()).collect();
-        Capabilities::read(&Reply { code: 250, lines })
+        let words = ["mail.example.com"].iter().chain(lines).copied().collect::<Vec<_>>().join("\n");
+        Capabilities::read(&Reply { code: 250, words })
     }
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(read(&["SIZE"]).size, None);
         // The name of the server is no extension.
         assert_eq!(
-            Capabilities::read(&Reply { code: 250, lines: vec!["STARTTLS".into()] }),
+            Capabilities::read(&Reply { code: 250, words: "STARTTLS".into() }),
             Capabilities::default()
         );
     }

@@ -5,7 +5,8 @@ use super::{
     failure::{Trouble, late, lost, out_of_turn, refused},
     reply::Reply,
     stage::{Stage, Timeouts},
-    wire::{Broken, Wire, within},
+    timer::Timer,
+    wire::{Broken, Wire},
 };
 use crate::Failure;
 use tokio::time::Instant;
@@ -25,6 +26,7 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) wire: Wire,
+    pub(super) timer: Timer,
     pub(super) times: Timeouts,
     pub(super) capabilities: Capabilities,
     pub(super) lmtp: bool,
@@ -41,6 +43,7 @@ impl Connection {
     pub(super) fn new(wire: Wire, times: Timeouts, lmtp: bool, encrypted: bool) -> Self {
         Self {
             wire,
+            timer: Timer::default(),
             times,
             capabilities: Capabilities::default(),
             lmtp,
@@ -62,7 +65,7 @@ impl Connection {
             self.wire.write(format!("{line}\r\n").as_bytes()).await.map_err(Broken::Io)?;
             self.wire.reply().await
         };
-        match within(self.times.of(stage, 0), asked).await {
+        match self.timer.within(self.times.of(stage, 0), asked).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(broken)) => Err(lost(stage, &broken)),
             Err(_) => Err(late(stage)),
@@ -71,7 +74,7 @@ impl Connection {
 
     /// The next reply, of a command that was sent before.
     pub(super) async fn reply(&mut self, stage: Stage) -> Result<Reply, Failure> {
-        match within(self.times.of(stage, 0), self.wire.reply()).await {
+        match self.timer.within(self.times.of(stage, 0), self.wire.reply()).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(broken)) => Err(lost(stage, &broken)),
             Err(_) => Err(late(stage)),

@@ -12,7 +12,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A connection.
+/// A connection. A write that fails has written nothing, as [`std::io::Write::write`] has it.
 pub trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}

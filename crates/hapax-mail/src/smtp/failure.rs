@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     fn of(stage: Stage, code: u16, text: &str) -> Failure {
-        refused(stage, &Reply { code, lines: vec![text.to_owned()] }).failure
+        refused(stage, &Reply { code, words: text.to_owned() }).failure
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_limit_of_recipients_is_told_from_a_full_disk() {
-        let reply = |code, text: &str| Reply { code, lines: vec![text.to_owned()] };
+        let reply = |code, text: &str| Reply { code, words: text.to_owned() };
         assert!(is_too_many(&reply(452, "too many")) && is_too_many(&reply(451, "4.5.3 too many")));
         assert!(!is_too_many(&reply(452, "4.2.2 full")) && !is_too_many(&reply(550, "5.5.3 x")));
     }

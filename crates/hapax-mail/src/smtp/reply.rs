@@ -1,5 +1,6 @@
 //! What a server says.
 
+use memchr::memchr;
 use std::fmt;
 
 /// A reply that is longer is none. RFC 5321 §4.5.3.1.5 allows lines of 512 bytes; servers say more.
@@ -12,8 +13,8 @@ const MAX_SHOWN: usize = 1000;
 pub(super) struct Reply {
     /// 200 to 599.
     pub(super) code: u16,
-    /// The text of each line, without control characters.
-    pub(super) lines: Vec<String>,
+    /// The text of its lines, one LF between two of them, and no other control characters.
+    pub(super) words: String,
 }
 
 /// An enhanced code of RFC 3463: `5.1.1`.
@@ -59,14 +60,23 @@ impl Reply {
 
     /// An enhanced code that contradicts the plain one is none.
     pub(super) fn enhanced(&self) -> Option<Enhanced> {
-        let first = self.lines.first()?;
-        let word = first.split_ascii_whitespace().next()?;
+        let word = self.lines().next()?.split_ascii_whitespace().next()?;
         Enhanced::parse(word).filter(|enhanced| enhanced.class == self.class())
+    }
+
+    /// The text of each line.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.words.split('\n')
     }
 
     /// As one line, for receipts.
     pub(super) fn text(&self) -> String {
-        let mut text = format!("{} {}", self.code, self.lines.join(" "));
+        let mut text = self.code.to_string();
+        for line in self.lines() {
+            text.reserve_exact(line.len() + 1);
+            text.push(' ');
+            text.push_str(line);
+        }
         text.truncate(text.floor_char_boundary(MAX_SHOWN));
         text.truncate(text.trim_end().len());
         text
@@ -105,10 +115,10 @@ impl fmt::Display for Enhanced {
 
 /// Reads the first reply in `bytes`: `250-first`, `250-second`, `250 last`.
 pub(super) fn parse(bytes: &[u8]) -> Parsed {
-    let (mut code, mut lines, mut used) = (None, Vec::new(), 0);
+    let (mut code, mut words, mut used) = (None, String::new(), 0);
     loop {
         let rest = bytes.get(used..).unwrap_or_default();
-        let Some(end) = rest.iter().position(|b| *b == b'\n') else {
+        let Some(end) = memchr(b'\n', rest) else {
             return if bytes.len() > MAX_REPLY { Parsed::Garbled } else { Parsed::Incomplete };
         };
         let line = rest.get(..end).unwrap_or_default();
@@ -118,30 +128,39 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
         if code.is_some_and(|code| code != number) || used > MAX_REPLY {
             return Parsed::Garbled;
         }
+        if code.is_some() {
+            words.push('\n');
+        }
         code = Some(number);
-        lines.push(text);
+        push_words(text, &mut words);
         if is_last {
-            return Parsed::Whole(Reply { code: number, lines }, used);
+            return Parsed::Whole(Reply { code: number, words }, used);
         }
     }
 }
 
 /// One line: its code, whether it is the last, and its text.
-fn read(line: &[u8]) -> Option<(u16, bool, String)> {
+fn read(line: &[u8]) -> Option<(u16, bool, &[u8])> {
     let (digits, rest) = line.split_at_checked(3)?;
-    let code: u16 = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    let is_code = digits.iter().all(u8::is_ascii_digit) && (200..600).contains(&code);
+    let is_code = digits.iter().all(u8::is_ascii_digit) && (b'2'..=b'5').contains(digits.first()?);
+    let code = digits.iter().fold(0, |code, digit| code * 10 + u16::from(digit & 0xf));
     let (is_last, text) = match rest.split_first() {
         None => (true, rest),
         Some((b' ', text)) => (true, text),
         Some((b'-', text)) => (false, text),
         Some(_) => return None,
     };
-    let mut text = String::from_utf8_lossy(text);
-    if text.contains(char::is_control) {
-        text = text.replace(char::is_control, " ").into();
+    is_code.then_some((code, is_last, text))
+}
+
+/// The text of one line, with spaces for control characters.
+fn push_words(text: &[u8], words: &mut String) {
+    if let Ok(plain) = std::str::from_utf8(text)
+        && text.iter().all(|b| (b' '..=b'~').contains(b))
+    {
+        return words.push_str(plain.trim());
     }
-    is_code.then(|| (code, is_last, text.trim().to_owned()))
+    words.push_str(String::from_utf8_lossy(text).replace(char::is_control, " ").trim());
 }
 
 /// What holds for any bytes: however they come in, the same reply comes out, and it can be shown.
@@ -170,7 +189,7 @@ mod tests {
 
     fn whole(bytes: &[u8]) -> (u16, Vec<String>, usize) {
         match parse(bytes) {
-            Parsed::Whole(reply, used) => (reply.code, reply.lines, used),
+            Parsed::Whole(reply, used) => (reply.code, reply.lines().map(str::to_owned).collect(), used),
             other => panic!("{other:?}"),
         }
     }

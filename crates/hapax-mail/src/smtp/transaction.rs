@@ -96,7 +96,7 @@ impl Connection {
             Err(ended) => return *ended,
         };
         let ended = match self.body(mail).await {
-            Ok(()) => self.finish(mail, &opened.accepted, context).await,
+            Ok(last) => self.finish(mail, last, &opened.accepted, context).await,
             Err(trouble) => Ended::failed(trouble),
         };
         let mut refused = opened.refused;

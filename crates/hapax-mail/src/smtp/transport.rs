@@ -68,8 +68,8 @@ impl Smtp {
         self.inner.pool.clear();
     }
 
-    async fn deliver(&self, ready: Ready, context: &SendContext) -> Receipt {
-        let message_id = ready.message_id.clone();
+    async fn deliver(&self, mut ready: Ready, context: &SendContext) -> Receipt {
+        let message_id = std::mem::take(&mut ready.message_id);
         let Some((mail, recipients)) = self.addressed(ready) else {
             let failure = Failure::new(MailCategory::Validation, "message.address");
             return self.not_sent(&message_id, failure.with_detail("an address cannot be sent to a server"));

@@ -9,11 +9,10 @@ use std::{
     future::poll_fn,
     io,
     mem::MaybeUninit,
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll},
-    time::Duration,
 };
-use tokio::{io::ReadBuf, time::sleep};
+use tokio::io::ReadBuf;
 
 /// A connection, and what has come over it and was not yet looked at.
 pub(super) struct Wire {
@@ -21,6 +20,8 @@ pub(super) struct Wire {
     input: Vec<u8>,
     /// The other side will say no more.
     ended: bool,
+    /// How much of the last write was taken.
+    taken: usize,
 }
 
 /// No reply can be had any more.
@@ -42,27 +43,9 @@ pub(super) enum Written {
     Failed(io::Error),
 }
 
-/// The limit of a step passed.
-#[derive(Debug)]
-pub(super) struct Late;
-
-/// A step that may take so long. One that ends at once, as writes and replies that are here do, costs no timer.
-pub(super) async fn within<T>(limit: Duration, step: impl Future<Output = T>) -> Result<T, Late> {
-    let mut step = pin!(step);
-    let mut timer = None;
-    poll_fn(|cx| {
-        if let Poll::Ready(output) = step.as_mut().poll(cx) {
-            return Poll::Ready(Ok(output));
-        }
-        let timer = timer.get_or_insert_with(|| Box::pin(sleep(limit)));
-        timer.as_mut().poll(cx).map(|()| Err(Late))
-    })
-    .await
-}
-
 impl Wire {
     pub(super) fn new(io: Box<dyn Io>) -> Self {
-        Self { io, input: Vec::new(), ended: false }
+        Self { io, input: Vec::new(), ended: false, taken: 0 }
     }
 
     /// The connection itself, where nothing that was read from it would be lost.
@@ -99,12 +82,18 @@ impl Wire {
         }
     }
 
+    /// How much of the last write can have left, however it ended.
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+
     /// Writes until something comes, which before the end of a message can only be bad news.
     pub(super) async fn write_watching(&mut self, bytes: &[u8]) -> Written {
         self.write_beside(bytes, true).await
     }
 
     async fn write_beside(&mut self, mut bytes: &[u8], watching: bool) -> Written {
+        self.taken = 0;
         poll_fn(|cx| {
             loop {
                 while !self.ended && self.input.len() <= MAX_REPLY {
@@ -129,7 +118,10 @@ impl Wire {
                     Poll::Ready(Ok(0)) => {
                         return Poll::Ready(Written::Failed(io::ErrorKind::WriteZero.into()));
                     }
-                    Poll::Ready(Ok(written)) => bytes = bytes.get(written..).unwrap_or_default(),
+                    Poll::Ready(Ok(written)) => {
+                        self.taken += written;
+                        bytes = bytes.get(written..).unwrap_or_default();
+                    }
                     Poll::Ready(Err(error)) => return Poll::Ready(Written::Failed(error)),
                     Poll::Pending => return Poll::Pending,
                 }

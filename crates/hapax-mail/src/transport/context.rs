@@ -32,13 +32,20 @@ pub struct SendContext {
     pub attempt: u32,
     /// The id, date and boundaries to send under. A transport without them makes its own.
     pub frozen: Option<Arc<Frozen>>,
-    provider_key: Option<Arc<str>>,
+    provider_key: Option<ProviderKey>,
     keyed: Option<(Name, Fingerprint)>,
     commit: Arc<AtomicBool>,
     /// Of the layers around: they too want to know.
     outer: Vec<Arc<AtomicBool>>,
     /// Nothing else is left: a breaker that is open lets it through, as its probe.
     insists: bool,
+}
+
+/// Made when somebody asks for it: most transports forward none.
+#[derive(Clone, Debug)]
+enum ProviderKey {
+    Given(Arc<str>),
+    Of(Arc<Lease>),
 }
 
 impl Default for SendContext {
@@ -89,13 +96,22 @@ impl SendContext {
     /// The key to hand to a provider that deduplicates.
     #[must_use]
     pub fn with_provider_key(mut self, key: impl Into<Arc<str>>) -> Self {
-        self.provider_key = Some(key.into());
+        self.provider_key = Some(ProviderKey::Given(key.into()));
+        self
+    }
+
+    /// The one of that lease, unless a layer around has given one.
+    pub(crate) fn with_lease(mut self, lease: &Arc<Lease>) -> Self {
+        self.provider_key.get_or_insert_with(|| ProviderKey::Of(Arc::clone(lease)));
         self
     }
 
     /// The key to hand to a provider that deduplicates: the same for every attempt, and nothing of the caller's key.
     pub fn provider_key(&self) -> Option<&str> {
-        self.provider_key.as_deref()
+        match self.provider_key.as_ref()? {
+            ProviderKey::Given(key) => Some(key),
+            ProviderKey::Of(lease) => Some(lease.provider_key()),
+        }
     }
 
     /// Sixty-four hex digits that name this mail under its key: the same for every send of the same message, another

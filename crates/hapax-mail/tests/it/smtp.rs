@@ -12,6 +12,7 @@ mod recipients;
 mod reports;
 mod signatures;
 mod stages;
+mod writes;
 
 use crate::support::plain;
 use hapax_mail::{

@@ -35,7 +35,7 @@ pub(super) struct Start {
     pub(super) at: u64,
     pub(super) message: Message,
     pub(super) context: SendContext,
-    pub(super) lease: Option<Lease>,
+    pub(super) lease: Option<Arc<Lease>>,
 }
 
 /// What is known of a message that has started. A drop of it ends the reservation by the commit flag.
@@ -50,7 +50,7 @@ pub(super) struct Feed {
     pub(super) queue: VecDeque<Ready>,
     preparing: Option<BoxFuture<'static, Prepared>>,
     pub(super) started: HashMap<u64, Started>,
-    /// The order in which they started.
+    /// The order in which the transport's own batch took them, for those that it has not answered.
     pub(super) order: VecDeque<u64>,
     /// Those that could not start.
     pub(super) refused: Vec<(u64, Box<Receipt>)>,
@@ -118,7 +118,6 @@ impl Stream for Starts {
                 match prepared {
                     Ok((start, started)) => {
                         feed.started.insert(start.at, started);
-                        feed.order.push_back(start.at);
                         feed.starts = feed.starts.saturating_add(1);
                         return Poll::Ready(Some(start));
                     }

@@ -77,7 +77,9 @@ pub(super) type Lane<'a> = BoxStream<'a, (Option<u64>, Ended)>;
 pub(super) fn native(wrapped: Wrapped<'_>, starts: Starts) -> Lane<'_> {
     let feed: Shared = starts.feed.clone();
     let commit = wrapped.get().commit();
+    let order = feed.clone();
     let taken = move |start: Start| {
+        order.lock().order.push_back(start.at);
         if commit == Commit::Unsupported {
             start.context.commit();
         }
@@ -94,9 +96,36 @@ pub(super) fn side_by_side(wrapped: Wrapped<'_>, starts: Starts, concurrency: us
         async move {
             let transport = wrapped.get();
             let send = transport.send(&start.message, &start.context);
-            let ended = attempt(&start.context, transport.commit(), start.lease.as_ref(), send).await;
+            let ended = attempt(&start.context, transport.commit(), start.lease.as_deref(), send).await;
             (Some(start.at), ended)
         }
     };
     Box::pin(starts.map(send).buffer_unordered(concurrency))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Batch, BatchSettings},
+        *,
+    };
+    use crate::Stub;
+
+    #[tokio::test]
+    async fn nothing_is_left_of_messages_that_were_answered() {
+        let message = Message::builder().from("a@example.com").to("b@example.com").subject("x").text("x");
+        let message = message.build().unwrap();
+        for concurrency in [None, Some(3)] {
+            let stub = Stub::forgetful();
+            let messages = (0..300).map(|_| (message.clone(), SendContext::default()));
+            let settings = BatchSettings { concurrency, ..BatchSettings::default() };
+            let mut batch =
+                Batch::new(Wrapped::Lent(&stub), None, Box::pin(stream::iter(messages)), settings);
+            let receipts: Vec<Receipt> = batch.by_ref().collect().await;
+            assert!(receipts.len() == 300 && receipts.iter().all(Receipt::is_accepted));
+            let feed = batch.feed.lock();
+            assert!(feed.queue.is_empty() && feed.started.is_empty(), "{concurrency:?}");
+            assert!(feed.order.is_empty() && feed.order.capacity() < 300, "{concurrency:?}");
+        }
+    }
 }

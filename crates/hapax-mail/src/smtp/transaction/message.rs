@@ -4,38 +4,48 @@ use super::{Ended, LAST_WORDS, Mail, Verdict, all_refused};
 use crate::{
     Failure, SendContext,
     smtp::{
-        body::blocks,
+        body::{blocks, stuffed},
         connection::{Connection, State},
         failure::{
             Trouble, dot_lost, garbled, late, lost, out_of_turn, refused, relayed, reply_late, reply_lost,
         },
         reply::Reply,
         stage::Stage,
-        wire::{Broken, Written, within},
+        wire::{Broken, Written},
     },
 };
 use std::time::Duration;
 
+/// A message up to that size leaves in one write with its dot: the replies before it say that nothing is under way, so that
+/// it fits into what the system sends at once.
+const SMALL: usize = 16 * 1024;
+
 impl Connection {
-    /// The message, to the line before the dot.
-    pub(super) async fn body(&mut self, mail: &Mail) -> Result<(), Trouble> {
-        for block in blocks(&mail.bytes) {
-            let limit = self.times.of(Stage::Body, 0);
-            match within(limit, self.wire.write_watching(&block)).await {
-                Ok(Written::All) => {}
-                Ok(Written::Interrupted) => return Err(self.early(limit, None).await),
-                Ok(Written::Failed(error)) => {
-                    return Err(self.early(LAST_WORDS, Some(Broken::Io(error))).await);
+    /// The message, up to what leaves together with the dot, which is what this answers.
+    pub(super) async fn body(&mut self, mail: &Mail) -> Result<Vec<u8>, Trouble> {
+        let mut last = Vec::new();
+        if mail.bytes.len() <= SMALL {
+            last.reserve(mail.bytes.len() + 64);
+            stuffed(&mail.bytes).for_each(|part| last.extend_from_slice(part));
+        } else {
+            for block in blocks(&mail.bytes) {
+                let limit = self.times.of(Stage::Body, 0);
+                match self.timer.within(limit, self.wire.write_watching(&block)).await {
+                    Ok(Written::All) => {}
+                    Ok(Written::Interrupted) => return Err(self.early(limit, None).await),
+                    Ok(Written::Failed(error)) => {
+                        return Err(self.early(LAST_WORDS, Some(Broken::Io(error))).await);
+                    }
+                    Err(_) => return Err(late(Stage::Body).into()),
                 }
-                Err(_) => return Err(late(Stage::Body).into()),
             }
         }
-        if self.wire.is_quiet() { Ok(()) } else { Err(self.early(LAST_WORDS, None).await) }
+        if self.wire.is_quiet() { Ok(last) } else { Err(self.early(LAST_WORDS, None).await) }
     }
 
     /// The server answered before it had the message, or broke off. Without the dot it must not deliver.
     async fn early(&mut self, limit: Duration, write: Option<Broken>) -> Trouble {
-        match within(limit, self.wire.reply()).await {
+        match self.timer.within(limit, self.wire.reply()).await {
             Ok(Ok(reply)) if reply.is_refusal() => refused(Stage::Body, &reply),
             Ok(Ok(_)) => out_of_turn(Stage::Body).into(),
             Ok(Err(broken)) => lost(Stage::Body, write.as_ref().unwrap_or(&broken)).into(),
@@ -43,18 +53,35 @@ impl Connection {
         }
     }
 
-    /// The dot, and what the server says to it.
-    pub(super) async fn finish(&mut self, mail: &Mail, to: &[usize], context: &SendContext) -> Ended {
+    /// What is left of the message and the dot, in one write, and what the server says to it.
+    pub(super) async fn finish(
+        &mut self,
+        mail: &Mail,
+        mut last: Vec<u8>,
+        to: &[usize],
+        context: &SendContext,
+    ) -> Ended {
         let limit = self.times.of(Stage::Reply, mail.bytes.len());
+        let before_the_dot = last.len();
+        last.extend_from_slice(b".\r\n");
         // From here on the message may be delivered.
         context.commit();
-        let mut first = match within(limit, self.wire.write(b".\r\n")).await {
+        let write_limit = if before_the_dot == 0 { limit } else { self.times.of(Stage::Body, 0) };
+        let written = self.timer.within(write_limit, self.wire.write(&last)).await;
+        // Who watches the flag has to take the message for gone. Here it is known how much was taken of it.
+        let is_kept = before_the_dot > 0 && self.wire.taken() <= before_the_dot;
+        let mut first = match written {
             Ok(Ok(())) => None,
+            // A write that fails has taken nothing; of TLS that cannot be said.
+            Ok(Err(error)) if is_kept && !self.encrypted => {
+                return Ended::failed(self.early(LAST_WORDS, Some(Broken::Io(error))).await);
+            }
             // A refusal that was on its way already is an answer.
-            Ok(Err(_)) => match within(LAST_WORDS, self.wire.reply()).await {
+            Ok(Err(_)) => match self.timer.within(LAST_WORDS, self.wire.reply()).await {
                 Ok(Ok(reply)) => Some(reply),
                 _ => return Ended::unknown(dot_lost()),
             },
+            Err(_) if is_kept => return Ended::failed(late(Stage::Body)),
             Err(_) => return Ended::unknown(reply_late(Stage::Dot)),
         };
         if !self.lmtp {
@@ -90,7 +117,7 @@ impl Connection {
     }
 
     async fn last_reply(&mut self, limit: Duration) -> Result<Reply, Failure> {
-        match within(limit, self.wire.reply()).await {
+        match self.timer.within(limit, self.wire.reply()).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(broken)) => Err(reply_lost(&broken)),
             Err(_) => Err(reply_late(Stage::Reply)),

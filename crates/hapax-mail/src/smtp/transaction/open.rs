@@ -8,7 +8,7 @@ use crate::{
         failure::{is_too_many, late, lost, out_of_turn, refused},
         reply::Reply,
         stage::Stage,
-        wire::{Broken, within},
+        wire::Broken,
     },
 };
 use std::fmt::Write as _;
@@ -154,10 +154,10 @@ impl Connection {
         for command in group {
             self.write_line(mail, *command, &mut lines);
         }
-        match within(self.times.of(stage, 0), self.wire.write(lines.as_bytes())).await {
+        match self.timer.within(self.times.of(stage, 0), self.wire.write(lines.as_bytes())).await {
             Ok(Ok(())) => Ok(()),
             // The server may have said why it closes.
-            Ok(Err(error)) => match within(LAST_WORDS, self.wire.reply()).await {
+            Ok(Err(error)) => match self.timer.within(LAST_WORDS, self.wire.reply()).await {
                 Ok(Ok(reply)) if reply.is_refusal() => Err(refused(stage, &reply).failure),
                 _ => Err(lost(stage, &Broken::Io(error))),
             },
