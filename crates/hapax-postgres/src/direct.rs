@@ -7,8 +7,13 @@
 
 use crate::options::PostgresOptions;
 use sqlx::{Error, PgConnection, Row as _};
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
+/// Names of hosts are known by now, so an answer is quick; a call must not wait for one that is not.
+const PATIENCE: Duration = Duration::from_millis(50);
 const ENDS: &str = "SELECT pg_catalog.host(pg_catalog.inet_client_addr()) AS here, \
     pg_catalog.inet_client_port() AS here_port, pg_catalog.host(pg_catalog.inet_server_addr()) AS there, \
     pg_catalog.inet_server_port() AS there_port";
@@ -26,7 +31,8 @@ pub(crate) async fn is_direct(conn: &mut PgConnection, options: &PostgresOptions
     let (Some(here), Some(there)) = (end("here", "here_port")?, end("there", "there_port")?) else {
         return Ok(false);
     };
-    let is_meant = tokio::net::lookup_host(address).await.is_ok_and(|mut ends| ends.any(|end| end == there));
+    let meant = tokio::time::timeout(PATIENCE, tokio::net::lookup_host(address)).await;
+    let is_meant = meant.is_ok_and(|meant| meant.is_ok_and(|mut ends| ends.any(|end| end == there)));
     // Where a machine has very many sockets the list of them takes its time.
     Ok(is_meant && tokio::task::spawn_blocking(move || sockets::has(here, there)).await.unwrap_or(false))
 }
@@ -34,6 +40,7 @@ pub(crate) async fn is_direct(conn: &mut PgConnection, options: &PostgresOptions
 #[cfg(target_os = "linux")]
 mod sockets {
     use std::{
+        fmt::Write as _,
         fs,
         io::{BufRead as _, BufReader},
         net::{IpAddr, SocketAddr},
@@ -62,8 +69,13 @@ mod sockets {
             IpAddr::V6(address) => address.octets().to_vec(),
         };
         let words = octets.chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_ne_bytes);
-        let address: String = words.map(|word| format!("{word:08X}")).collect();
-        format!("{address}:{:04X}", end.port())
+        let mut written = String::new();
+        for word in words {
+            // A string takes everything.
+            let _ = write!(written, "{word:08X}");
+        }
+        let _ = write!(written, ":{:04X}", end.port());
+        written
     }
 
     fn is_ours(inode: &str) -> bool {

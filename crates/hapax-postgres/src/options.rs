@@ -28,7 +28,7 @@ pub(crate) const OPTIONS: &[UrlOption] = &[
         "listen_url",
         "URL",
         None,
-        "Where to listen for new jobs past a pooler; without it, and without prepared, they are looked for every 250 ms",
+        "Where to listen for new jobs past a pooler; without it, and without prepared=on, they are looked for every 250 ms",
     ),
     UrlOption::new("host", "TEXT", None, "The host, or with a / in front the folder of the server's socket"),
     UrlOption::new("user", "TEXT", None, "Name of the user; by default PGUSER, else the login name"),
@@ -115,8 +115,8 @@ impl PostgresOptions {
         self
     }
 
-    /// Where to listen for new jobs: the database itself, not a pooler before it. Without it, and without
-    /// [`prepared`](Self::prepared), which says that there is no pooler, workers look for jobs every 250 ms while they
+    /// Where to listen for new jobs: the database itself, not a pooler before it. Without it, and unless
+    /// [`prepared`](Self::prepared) says that there is no pooler, workers look for jobs every 250 ms while they
     /// have none.
     #[must_use]
     pub fn listen(mut self, database: PgConnectOptions) -> Self {

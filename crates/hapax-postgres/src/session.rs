@@ -45,10 +45,9 @@ impl Session {
         options: &PostgresOptions,
     ) -> Result<Vec<PgRow>, Error> {
         match self.way {
-            Way::Written => {}
             Way::WrittenFor(0) => self.decide(options).await?,
             Way::WrittenFor(more) => self.way = Way::WrittenFor(more - 1),
-            Way::Named => {}
+            Way::Written | Way::Named => {}
         }
         match self.way {
             Way::Named => call.send_bound(&mut self.conn, true).await,
