@@ -63,10 +63,10 @@ impl Examine for PostgresStore {
         let sql = LOOK.replace("\"S\"", &format!("\"{}\"", self.schema()));
         let sql = sql.replace("'S'", &format!("'{}'", self.schema()));
         let asked = async {
-            let mut conn = self.sessions.connect().await?;
-            let row = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_one(&mut conn).await;
+            let mut session = self.sessions.connect().await?;
+            let row = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_one(&mut session.conn).await;
             let row = row.map_err(|error| Failure::of(&self.sessions.place, error))?;
-            self.sessions.keep(conn)?;
+            self.sessions.keep(session)?;
             Ok(row)
         };
         let row = match tokio::time::timeout(self.limit(), asked).await {

@@ -9,7 +9,9 @@
 //!   [`complete_in`](PostgresStore::complete_in) and [`release_in`](PostgresStore::release_in) are a part of the
 //!   caller's transaction instead: the receipt is kept when, and only when, the caller's own rows are.
 //! - **Poolers**: a step is one message and leaves nothing in the session, so a pooler may give each transaction
-//!   another connection. Where there is none, `?prepared=on` spares the server the parsing.
+//!   another connection. Where it is certain that there is none, and more than a few statements are sent, they are named,
+//!   which spares the server the reading: over TCP on Linux, where the server sees the same two ends of the connection as this
+//!   process does. `?prepared=on` names them from the first one on, wherever the connection leads, `?prepared=off` none.
 //! - **Many callers** at once share statements, and so commits, on two connections; a lone one waits for nobody.
 //! - **Connections** come back by themselves. Every call has a deadline, and the server gives up a little before it; a
 //!   step whose reply was lost is sent again under its token, and says [`Applied::Unknown`](hapax_core::Applied) where
@@ -28,7 +30,7 @@
 //!   caller's transaction pass only for the newest holder.
 //! - **Other languages** may call `hapax.complete`, `hapax.release`, `hapax.add` and `hapax.admit` in transactions of their own.
 //!   Their signatures stay.
-//! - **Logs**: a server that logs statements shows keys and receipts in hexadecimal; `?prepared=on` sends them apart.
+//! - **Logs**: a server that logs statements shows keys and receipts in hexadecimal; of named ones it logs them as parameters.
 //!
 //! Types of sqlx stand in the signatures of [`PostgresOptions::new`] and [`listen`](PostgresOptions::listen), and of the functions that take a transaction.
 
@@ -37,6 +39,7 @@ mod ask;
 mod batch;
 mod call;
 mod columns;
+mod direct;
 mod doctor;
 mod driver;
 mod error;
@@ -52,6 +55,7 @@ mod parse;
 mod prune;
 mod queue;
 mod schema;
+mod session;
 mod sessions;
 mod step;
 mod store;

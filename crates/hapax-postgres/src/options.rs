@@ -19,16 +19,16 @@ pub(crate) const OPTIONS: &[UrlOption] = &[
     ),
     UrlOption::new(
         "prepared",
-        "on|off",
-        Some("off"),
-        "Prepares and names statements: less work for the server, but not behind a transaction pooler",
+        "auto|on|off",
+        Some("auto"),
+        "Names statements, which is less work for the server, and breaks behind a transaction pooler; auto: where it is certain that there is none",
     ),
     UrlOption::new("connections", "N", Some("16"), "At most so many connections, up to 1000"),
     UrlOption::new(
         "listen_url",
         "URL",
         None,
-        "Where to listen for new jobs past a pooler; without it, and without prepared, they are looked for every 250 ms",
+        "Where to listen for new jobs past a pooler; without it, and without prepared=on, they are looked for every 250 ms",
     ),
     UrlOption::new("host", "TEXT", None, "The host, or with a / in front the folder of the server's socket"),
     UrlOption::new("user", "TEXT", None, "Name of the user; by default PGUSER, else the login name"),
@@ -50,13 +50,22 @@ pub(crate) const OPTIONS: &[UrlOption] = &[
     UrlOption::new("application_name", "TEXT", Some("hapax"), "What the server's administrator sees"),
 ];
 
+/// Whether statements are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prepared {
+    /// Where it is certain that no pooler can come between.
+    Auto,
+    On,
+    Off,
+}
+
 /// The database of a [`PostgresStore`](crate::PostgresStore), and how to use it. `Debug` shows no password.
 #[derive(Clone)]
 pub struct PostgresOptions {
     connect: PgConnectOptions,
     pub(crate) timeout: Duration,
     pub(crate) schema: String,
-    pub(crate) prepared: bool,
+    pub(crate) prepared: Prepared,
     pub(crate) connections: usize,
     listen: Option<PgConnectOptions>,
 }
@@ -71,7 +80,7 @@ impl PostgresOptions {
             connect,
             timeout: ConnectOptions::TIMEOUT,
             schema: "hapax".to_owned(),
-            prepared: false,
+            prepared: Prepared::Auto,
             connections: Self::CONNECTIONS,
             listen: None,
         }
@@ -90,11 +99,12 @@ impl PostgresOptions {
         parse::schema(schema).map(|()| self)
     }
 
-    /// Prepares statements and keeps them with their names, which spares the server some work. Not behind a pooler
-    /// that gives each transaction another connection.
+    /// Whether statements are prepared and kept with their names, which spares the server some work. Not behind a pooler
+    /// that gives each transaction another connection. Unless it is said, they are named once a connection has sent a few,
+    /// where it is certain that nothing stands before the server.
     #[must_use]
     pub fn prepared(mut self, prepared: bool) -> Self {
-        self.prepared = prepared;
+        self.prepared = if prepared { Prepared::On } else { Prepared::Off };
         self
     }
 
@@ -105,8 +115,8 @@ impl PostgresOptions {
         self
     }
 
-    /// Where to listen for new jobs: the database itself, not a pooler before it. Without it, and without
-    /// [`prepared`](Self::prepared), which says that there is no pooler, workers look for jobs every 250 ms while they
+    /// Where to listen for new jobs: the database itself, not a pooler before it. Without it, and unless
+    /// [`prepared`](Self::prepared) says that there is no pooler, workers look for jobs every 250 ms while they
     /// have none.
     #[must_use]
     pub fn listen(mut self, database: PgConnectOptions) -> Self {
@@ -120,7 +130,7 @@ impl PostgresOptions {
     ///
     /// - `timeout=5s`: of each call, reconnecting included
     /// - `schema=hapax`: where everything of hapax is; made where it is missing
-    /// - `prepared=off|on`: whether statements are prepared and named. Off works behind any pooler
+    /// - `prepared=auto|on|off`: whether statements are [prepared and named](Self::prepared). Off and auto work behind any pooler
     /// - `connections=16`: at most so many
     /// - `listen_url=postgres://user@host:5432/database`: where to [`listen`](Self::listen) for new jobs, past a pooler
     /// - `host=/FOLDER`: the folder of the server's socket; `user=`, `password=`
@@ -139,7 +149,8 @@ impl PostgresOptions {
         if let Some(text) = url.option("schema") {
             options = options.schema(text)?;
         }
-        options.prepared = url.one_of("prepared", &[("on", true), ("off", false)])?.unwrap_or(false);
+        let known = [("auto", Prepared::Auto), ("on", Prepared::On), ("off", Prepared::Off)];
+        options.prepared = url.one_of("prepared", &known)?.unwrap_or(Prepared::Auto);
         options.connections = url.number("connections", 1..=1000)?.unwrap_or(options.connections);
         if let Some(text) = url.option("listen_url") {
             let database = PgConnectOptions::from_str(text).map_err(|_| {
@@ -152,22 +163,33 @@ impl PostgresOptions {
 
     /// A connection that stays with one session, where it is known that there is one.
     pub(crate) fn listener(&self) -> Option<PgConnectOptions> {
-        let to = self.listen.as_ref().or_else(|| self.prepared.then_some(&self.connect))?;
+        let to = self.listen.as_ref().or_else(|| self.is_prepared().then_some(&self.connect))?;
         Some(to.clone().disable_statement_logging())
     }
 
     /// For the driver. Its log would show keys and receipts.
     pub(crate) fn driver(&self) -> PgConnectOptions {
         let options = self.connect.clone().disable_statement_logging();
-        if !self.prepared {
+        match self.prepared {
+            Prepared::On => options.options(self.session()),
             // Poolers refuse settings of the session.
-            return options.extra_float_digits(None).statement_cache_capacity(0);
+            Prepared::Auto => options.extra_float_digits(None),
+            Prepared::Off => options.extra_float_digits(None).statement_cache_capacity(0),
         }
-        options.options([
-            ("default_transaction_isolation", "read committed"),
-            ("default_transaction_read_only", "off"),
-            ("statement_timeout", &server_ms(self.timeout).to_string()),
-        ])
+    }
+
+    /// What a session says of its transactions, where statements say nothing.
+    pub(crate) fn session(&self) -> [(&'static str, String); 3] {
+        [
+            ("default_transaction_isolation", "read committed".to_owned()),
+            ("default_transaction_read_only", "off".to_owned()),
+            ("statement_timeout", server_ms(self.timeout).to_string()),
+        ]
+    }
+
+    /// Whether somebody has said that nothing stands before the server.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.prepared == Prepared::On
     }
 
     /// Where the server listens, unless it is a socket of this machine.
@@ -283,10 +305,10 @@ mod tests {
     fn options_of_the_url_count() {
         let plain = read("postgres://h/shop").unwrap();
         assert_eq!((plain.timeout, &*plain.schema), (Duration::from_secs(5), "hapax"));
-        assert!(!plain.prepared);
+        assert_eq!(plain.prepared, Prepared::Auto);
         let set = read("postgresql://h/shop?timeout=250ms&schema=keys_2&prepared=on&connections=3").unwrap();
         assert_eq!((set.timeout, &*set.schema), (Duration::from_millis(250), "keys_2"));
-        assert!(set.prepared && set.connections == 3);
+        assert!(set.is_prepared() && set.connections == 3);
         assert_eq!(set.place(), "h:5432 (database `shop`)");
         let socket = read("postgres:///shop?host=/run/pg&user=ada").unwrap();
         assert_eq!(socket.place(), "/run/pg (database `shop`)");
@@ -309,7 +331,7 @@ mod tests {
             ("postgres://h/d?schemas=x", "`schema`"),
             ("postgres://h/d?schema=Hapax", "small letters"),
             ("postgres://h/d?schema=pg_x", "small letters"),
-            ("postgres://h/d?prepared=yes", "`on` or `off`"),
+            ("postgres://h/d?prepared=yes", "`auto` or `on` or `off`"),
             ("postgres://h/d?timeout=5", "`5s`"),
             ("postgres://h/d?connections=0", "1 to 1000"),
             ("postgres://h/d?sslmode=no", "`verify-full`"),

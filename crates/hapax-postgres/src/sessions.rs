@@ -7,12 +7,12 @@ use crate::{
     error::{Failure, Remedy},
     gather::Gather,
     options::PostgresOptions,
+    session::Session,
 };
-use sqlx::{ConnectOptions as _, PgConnection, postgres::PgRow};
+use sqlx::{ConnectOptions as _, postgres::PgRow};
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 use tokio::{
     runtime::{Handle, Id},
@@ -39,7 +39,7 @@ pub(crate) struct Berth {
     room: Arc<Semaphore>,
     /// For those of many callers.
     pub(crate) slots: Arc<Semaphore>,
-    idle: Mutex<Vec<PgConnection>>,
+    idle: Mutex<Vec<Session>>,
     pub(crate) gather: Gather,
 }
 
@@ -65,12 +65,12 @@ impl Berth {
         Self { room, slots: together, idle: Mutex::default(), gather: Gather::new(slots) }
     }
 
-    fn take(&self) -> Option<PgConnection> {
+    fn take(&self) -> Option<Session> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    fn put(&self, conn: PgConnection) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+    fn put(&self, session: Session) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
     }
 
     /// One was lost, so the others are likely to be.
@@ -109,14 +109,15 @@ impl Sessions {
     }
 
     /// A new connection.
-    pub(crate) async fn connect(&self) -> Result<PgConnection, Failure> {
+    pub(crate) async fn connect(&self) -> Result<Session, Failure> {
         let connected = self.options.driver().connect().await;
-        connected.map_err(|error| Failure::of_connect(&self.place, error))
+        let conn = connected.map_err(|error| Failure::of_connect(&self.place, error))?;
+        Ok(Session::new(conn, self.options.prepared))
     }
 
     /// Gives a connection that works to whoever comes next.
-    pub(crate) fn keep(&self, conn: PgConnection) -> Result<(), Failure> {
-        self.berth()?.put(conn);
+    pub(crate) fn keep(&self, session: Session) -> Result<(), Failure> {
+        self.berth()?.put(session);
         Ok(())
     }
 
@@ -161,25 +162,25 @@ impl Sessions {
         let mut left = TRIES;
         loop {
             left -= 1;
-            let mut conn = match berth.take() {
-                Some(conn) => conn,
+            let mut session = match berth.take() {
+                Some(session) => session,
                 None => self.connect().await?,
             };
             tried.is_out = true;
-            let answer = self.send(call, &mut conn, deadline - Instant::now()).await;
+            let answer = session.send(call, deadline - Instant::now(), &self.options).await;
             tried.is_out = false;
-            let failure = match answer {
+            let failure = match answer.map_err(|error| Failure::of(&self.place, error)) {
                 Ok(rows) => {
-                    berth.put(conn);
+                    berth.put(session);
                     return Ok(rows);
                 }
                 Err(failure) => failure,
             };
             if failure.ends_connection() {
-                drop(conn);
+                drop(session);
                 berth.empty();
             } else {
-                berth.put(conn);
+                berth.put(session);
             }
             let goes_on = match failure.remedy {
                 Remedy::Again => true,
@@ -192,20 +193,6 @@ impl Sessions {
             tried.maybe_applied |= failure.is_maybe_applied();
             tracing::debug!(place = self.place, error = %failure.error("take a step"), "once more");
         }
-    }
-
-    async fn send(
-        &self,
-        call: &Call<'_>,
-        conn: &mut PgConnection,
-        left: Duration,
-    ) -> Result<Vec<PgRow>, Failure> {
-        let sent = if self.options.prepared {
-            call.send_bound(conn, true).await
-        } else {
-            call.send(conn, left).await
-        };
-        sent.map_err(|error| Failure::of(&self.place, error))
     }
 }
 

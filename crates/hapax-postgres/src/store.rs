@@ -54,9 +54,9 @@ impl PostgresStore {
         let ear = Arc::new(Ear::new(options.listener(), &options.schema));
         let (limit, sessions) = (options.timeout, Sessions::new(options));
         let opened = async {
-            let mut conn = sessions.connect().await?;
-            schema::prepare(&sessions, &mut conn).await?;
-            sessions.keep(conn)
+            let mut session = sessions.connect().await?;
+            schema::prepare(&sessions, &mut session.conn).await?;
+            sessions.keep(session)
         };
         let opened = tokio::select! {
             opened = tokio::time::timeout(limit, opened) => {
@@ -113,7 +113,7 @@ impl PostgresStore {
         // Bound: the caller's connection may log what it sends.
         let values = step.values();
         let call = Call::one(self.schema(), S::FUNCTION, &values);
-        let sent = call.send_bound(conn, self.sessions.options.prepared);
+        let sent = call.send_bound(conn, self.sessions.options.is_prepared());
         let rows = match tokio::time::timeout(limit, sent).await {
             Ok(rows) => rows.map_err(|error| Failure::of(place, error)),
             Err(_) => Err(Failure::timeout(place, limit).maybe_applied()),

@@ -58,7 +58,7 @@ impl PostgresStore {
         fence: Fence,
     ) -> StoreResult<Guarded> {
         let resource = key(resource)?;
-        let prepared = self.sessions.options.prepared;
+        let prepared = self.sessions.options.is_prepared();
         let at = At { schema: self.schema(), place: &self.sessions.place, prepared, limit: self.limit() };
         at.ask(conn, namespace, &resource, fence).await
     }

@@ -42,7 +42,7 @@ impl PostgresStore {
         let values = values(queue, jobs);
         let call = Call::one(self.schema(), FUNCTION, &values);
         // Bound: the caller's connection may log what it sends.
-        let sent = call.send_bound(conn, self.sessions.options.prepared);
+        let sent = call.send_bound(conn, self.sessions.options.is_prepared());
         let answers = match tokio::time::timeout(limit, sent).await {
             Ok(rows) => {
                 rows.and_then(|rows| read(&rows, jobs.len())).map_err(|error| Failure::of(place, error))

@@ -9,6 +9,7 @@ mod kills;
 mod limits;
 mod locks;
 mod lost;
+mod naming;
 mod outages;
 mod places;
 mod queue;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         limits::tests(),
         locks::tests(),
         lost::tests(),
+        naming::tests(),
         outages::tests(),
         places::tests(),
         queue::tests(),

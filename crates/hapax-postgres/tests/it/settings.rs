@@ -1,6 +1,6 @@
 //! Settings of a database that must make no difference.
 
-use crate::support::{Place, complete, is_done, is_yours, open, reserve};
+use crate::support::{Place, complete, is_done, is_yours, name, open, reserve};
 use hapax_core::idempotency::{Completed, IdempotencyStore, List, RecordState, Reserved};
 
 crate::list!("settings";
@@ -9,7 +9,8 @@ crate::list!("settings";
 );
 
 async fn the_settings_of_a_role_make_no_difference() {
-    for more in ["", "&prepared=on"] {
+    // After a hundred statements they are named.
+    for (more, before) in [("", 0), ("", 100), ("&prepared=on", 0)] {
         let place = Place::new();
         let settings = [
             "default_transaction_isolation = 'serializable'",
@@ -22,6 +23,9 @@ async fn the_settings_of_a_role_make_no_difference() {
         let settings = settings.map(|setting| format!("ALTER ROLE $role SET {setting};")).concat();
         let role = place.role(&format!("ALTER ROLE $role SUPERUSER; {settings}")).await;
         let store = open(&place.url(&role, more)).await.unwrap();
+        for _ in 0..before {
+            assert_eq!(store.read(&name("before")).await.unwrap(), None);
+        }
         let mut req = reserve("it's \\ \0 é");
         req.name = hapax_core::Name::new(
             &hapax_core::Namespace::default(),
