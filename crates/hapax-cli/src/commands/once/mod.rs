@@ -264,8 +264,10 @@ impl Call<'_> {
             Err(not_started) => Err(not_started),
         };
         let took = clock.boot().since(started);
-        // Those that came meanwhile were passed on.
-        self.interrupts.forget();
+        // Those that came meanwhile were passed on. One that came behind the end of the command is for us.
+        if !matches!(&ended, Ok(Ended { passed_on: None, .. })) {
+            self.interrupts.forget();
+        }
         match ended {
             Ok(ended) => self.ended(reservation, ended, took).await.at(first_at),
             Err(not_started) => {
