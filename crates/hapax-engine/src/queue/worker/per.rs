@@ -28,13 +28,25 @@ const MOST_TURNS: usize = 1024;
 pub(super) struct Shares {
     limits: Arc<dyn LimitStore>,
     known: Mutex<Known>,
+    /// Held by whoever reads the bounds, for all.
+    reads: tokio::sync::Mutex<()>,
     turns: Mutex<HashMap<LimitKey, BootTime>>,
 }
 
 #[derive(Clone, Default)]
 struct Known {
-    per: Option<Arc<PerRate>>,
+    per: Per,
     read: Option<BootTime>,
+}
+
+/// The rate of the queue.
+#[derive(Clone, Default)]
+enum Per {
+    /// It could not be read yet.
+    #[default]
+    Unknown,
+    None,
+    Rate(Arc<PerRate>),
 }
 
 fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -43,12 +55,21 @@ fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shares {
     pub(super) fn new(limits: Arc<dyn LimitStore>) -> Self {
-        Self { limits, known: Mutex::default(), turns: Mutex::default() }
+        Self {
+            limits,
+            known: Mutex::default(),
+            reads: tokio::sync::Mutex::default(),
+            turns: Mutex::default(),
+        }
     }
 
     /// For how long the job has to be put off. `None`: it may run, and is counted.
     pub(super) async fn wait(&self, core: &Core, job: &RawJob) -> Option<Duration> {
-        let per = self.rate(core).await?;
+        let per = match self.rate(core).await {
+            Per::Rate(per) => per,
+            Per::None => return None,
+            Per::Unknown => return Some(UNKNOWN),
+        };
         let key = key(&core.queue, job, per.pointer())?;
         let asked = self.ask(core, &per, &key).await;
         let wait = asked.unwrap_or_else(|error| {
@@ -58,25 +79,32 @@ impl Shares {
         Some(self.turn(&key, core.clock.boot(), wait, per.each()))
     }
 
-    /// The rate, as the store says it now and then.
-    async fn rate(&self, core: &Core) -> Option<Arc<PerRate>> {
-        let known = locked(&self.known).clone();
-        let now = core.clock.boot();
-        if known.read.is_some_and(|read| now.since(read) < FRESH) {
-            return known.per;
+    /// The rate, as the store says it now and then. What was known holds while it cannot be read.
+    async fn rate(&self, core: &Core) -> Per {
+        if let Some(per) = self.fresh(core) {
+            return per;
+        }
+        let _reads = self.reads.lock().await;
+        if let Some(per) = self.fresh(core) {
+            return per;
         }
         let step = core.store.limits(&core.queue);
-        match call::one(core.call_limit(), "read the bounds of a queue", step).await {
-            Ok(limits) => {
-                let known = Known { per: limits.per.map(Arc::new), read: Some(now) };
-                locked(&self.known).clone_from(&known);
-                known.per
-            }
+        let answer = call::one(core.call_limit(), "read the bounds of a queue", step).await;
+        let mut known = locked(&self.known);
+        known.read = Some(core.clock.boot());
+        match answer {
+            Ok(limits) => known.per = limits.per.map_or(Per::None, |per| Per::Rate(Arc::new(per))),
             Err(error) => {
                 tracing::warn!(queue = %core.queue.name, %error, code = "queue.store_failed", "bounds could not be read");
-                known.per
             }
         }
+        known.per.clone()
+    }
+
+    fn fresh(&self, core: &Core) -> Option<Per> {
+        let known = locked(&self.known);
+        let is_fresh = known.read.is_some_and(|read| core.clock.boot().since(read) < FRESH);
+        is_fresh.then(|| known.per.clone())
     }
 
     /// `None`: there is one left, and the job has it.

@@ -31,6 +31,9 @@ pub(super) struct Unsteady {
     pub(super) waits: AtomicU32,
     pub(super) beats: AtomicU32,
     pub(super) looks: AtomicU32,
+    /// How often bounds were read, and how many more of these reads fail.
+    pub(super) bounds: AtomicU32,
+    pub(super) unread: AtomicU32,
     /// Whether schedules cannot be read.
     pub(super) blind: AtomicBool,
     /// Whether schedules cannot be moved.
@@ -50,6 +53,8 @@ impl Unsteady {
             waits: AtomicU32::new(0),
             beats: AtomicU32::new(0),
             looks: AtomicU32::new(0),
+            bounds: AtomicU32::new(0),
+            unread: AtomicU32::new(0),
             blind: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
@@ -154,6 +159,12 @@ impl QueueStore for Unsteady {
         self.queues.set_limits(queue, limits).await
     }
     async fn limits(&self, queue: &QueueId) -> StoreResult<Limits> {
+        self.bounds.fetch_add(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        let fails = |left: u32| left.checked_sub(1);
+        if self.unread.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails).is_ok() {
+            return Err(error());
+        }
         self.queues.limits(queue).await
     }
     async fn prune(&self, limit: usize) -> StoreResult<usize> {

@@ -9,7 +9,7 @@ use hapax_core::{
 };
 use hapax_engine::queue::{Job, JobError, Queue};
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -112,4 +112,23 @@ async fn a_worker_hears_of_a_new_rate() {
     until(async || starts.0.lock().unwrap().len() == 7).await;
     are_in_time(begun, &starts.of("bob"));
     worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_job_reads_the_bounds_for_all_and_none_runs_before_they_are_known() {
+    let (post, starts) = (Post::new(), Starts::default());
+    limited(&post.queue(), "/to").await;
+    for _ in 0..8 {
+        post.queue().add(&MAIL, &mail("ada")).await.unwrap();
+    }
+    post.store.unread.store(1, Ordering::SeqCst);
+    let begun = Instant::now();
+    let worker = post.queue().worker(&MAIL, starts.clone(), notes).concurrency(8).start().await.unwrap();
+    until(async || starts.0.lock().unwrap().len() == 8).await;
+    assert!(starts.of("ada").iter().all(|at| *at - begun >= secs(1)));
+    worker.stop().await;
+    // At the start, and then once in two seconds at most.
+    let most = u32::try_from(begun.elapsed().as_secs() / 2).unwrap() + 1;
+    let bounds = post.store.bounds.load(Ordering::SeqCst);
+    assert!((2..=most).contains(&bounds), "{bounds}");
 }
